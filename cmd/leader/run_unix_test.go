@@ -186,6 +186,18 @@ func TestTheProgramOfANestedRunKnowsItsOwnTerm(t *testing.T) {
 	}
 }
 
+// Names of files may be of any bytes. The parser of the command line does not
+// keep those of arguments.
+func TestTheProgramIsGivenItsVariablesAsTheyAre(t *testing.T) {
+	t.Parallel()
+	const raw = "a\xff\xc3b" // which is no UTF-8
+	code, out, stderr := runProgram(t, []string{"OF_HOST=" + raw}, "run", "jobs", "--server", devtest.Serve(t), "--",
+		"sh", "-c", `printf %s "$OF_HOST"`)
+	if code != 0 || out != raw {
+		t.Errorf("exit status %d, the program has %q, want %q\n%s", code, out, raw, stderr)
+	}
+}
+
 func TestTheProgramHasNoFilesOfOurs(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -532,6 +544,16 @@ func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 	r.signal(syscall.SIGTERM)
 	if _, code := r.end(); code != 128+15 {
 		t.Errorf("exit status %d\n%s", code, r.said())
+	}
+}
+
+// A term may be over before its program is to start: while a hook runs.
+func TestNoProgramBeginsInATermThatIsOver(t *testing.T) {
+	t.Parallel()
+	// The hook's parent is leader run.
+	r := startRun(t, devtest.Serve(t), []string{"--timeout", "10m", "--on-promote", "kill -HUP $PPID; sleep 600"}, "echo up")
+	if rest, code := r.end(); code != 128+1 || len(rest) > 0 || strings.Contains(r.said(), "started") {
+		t.Errorf("exit status %d, output %q\n%s", code, rest, r.said())
 	}
 }
 

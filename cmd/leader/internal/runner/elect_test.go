@@ -99,11 +99,11 @@ func TestARunThatThisHostNotedItselfDoesNotEndIt(t *testing.T) {
 // have a handler yet.
 func TestASignalOfBeforeDoesNotReachTheNextProgram(t *testing.T) {
 	r := &runner{result: make(chan int, 1), parent: guard.Parent{Passing: make(chan syscall.Signal, 16)}}
-	if !r.begin() {
+	if !r.begin(t.Context()) {
 		t.Fatal("no program may start")
 	}
 	r.receive(syscall.SIGUSR1) // which its guard was too late to take
-	if told := r.end(); told != 0 || !r.begin() {
+	if told := r.end(); told != 0 || !r.begin(t.Context()) {
 		t.Fatalf("told to end by signal %d", told)
 	}
 	if got := len(r.parent.Passing); got != 0 {
@@ -112,6 +112,20 @@ func TestASignalOfBeforeDoesNotReachTheNextProgram(t *testing.T) {
 	r.receive(syscall.SIGUSR2)
 	if got := <-r.parent.Passing; got != syscall.SIGUSR2 {
 		t.Errorf("it gets signal %d", got)
+	}
+}
+
+// What ends leader run ends the term, too, a moment later.
+func TestNoProgramBeginsOnceLeaderRunEnds(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := &runner{result: make(chan int, 1)}
+	if r.begin(over) {
+		t.Error("a program may start in a term that is over")
+	}
+	r.finish(128 + int(syscall.SIGHUP))
+	if r.begin(t.Context()) {
+		t.Error("a program may start although leader run ends")
 	}
 }
 

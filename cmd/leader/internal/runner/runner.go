@@ -323,14 +323,18 @@ func (r *runner) finish(code int) {
 	}
 }
 
-// begin claims the right to start a program, and reports whether it was there.
-// It is over once we were told to end.
-func (r *runner) begin() bool {
+// begin claims the right to start a program in the term of ctx, and reports
+// whether it was there. It is over with the term, and once leader run ends.
+//
+// A term may end before its program begins, while a hook runs. The guard could
+// not tell: the lease lasts on, and is renewed until what the term has begun is
+// over.
+func (r *runner) begin(ctx context.Context) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// By the lock of receive: a signal finds the program, or keeps it from
 	// being started, and never neither.
-	r.active = r.ending == 0
+	r.active = r.ending == 0 && !r.finished.Load() && ctx.Err() == nil
 	return r.active
 }
 
@@ -440,7 +444,7 @@ func (r *runner) wait(info leader.LeaderInfo) {
 // term that has ended needs no word to the election. Only then does the
 // program's own end count, and --on-exit.
 func (r *runner) once(ctx context.Context, term leader.Term) bool {
-	if !r.begin() {
+	if !r.begin(ctx) {
 		<-ctx.Done()
 		return false
 	}
