@@ -209,8 +209,15 @@ func checkGone(t *testing.T, events []demo.Event) {
 
 func TestPlainLinesAreForPeople(t *testing.T) {
 	t.Parallel()
-	code, out, stderr := runProgram(t, []string{"WORKERS=2", "KEY=mine", "NOSPLAY=1"},
-		"demo", "--for", "4s", "--script", "0s resign")
+	var code int
+	var out, stderr string
+	for _, length := range []string{"4s", "20s", "60s"} { // a busy machine elects nobody in the first
+		code, out, stderr = runProgram(t, []string{"WORKERS=2", "KEY=mine", "NOSPLAY=1"},
+			"demo", "--for", length, "--script", "0s resign")
+		if !strings.Contains(stderr, "were not played") {
+			break
+		}
+	}
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit status %d, stderr %q\n%s", code, stderr, out)
 	}

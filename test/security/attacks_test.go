@@ -135,8 +135,15 @@ func TestHoleConsumersDeliverWhereTheirMakerMayNotPublish(t *testing.T) {
 	if err := consumerTo(l.connect(observer), "spy", "orders"); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := victim.NextMsgWithContext(natslab.Within(t)); err != nil || !bytes.Contains(m.Data, []byte(`"id":"a"`)) {
-		t.Errorf("delivered: %v, %v", m, err)
+	for deadline := natslab.Within(t); ; {
+		m, err := victim.NextMsgWithContext(deadline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(m.Data, []byte(`"id":"a"`)) {
+			break
+		}
+		// On a busy machine a lease was lost, and the record shows that first.
 	}
 }
 

@@ -78,8 +78,10 @@ func TestDeletedKeyForcesAStandDownWithinOneLease(t *testing.T) {
 				g.await(old.id+" has lost its term", func() bool { return len(old.lost()) > losses })
 				switch why := old.lost()[losses]; why {
 				case leader.ReasonDeleted:
-					if next == old {
-						t.Errorf("%s, which was to stand down, leads again", old.id)
+					// The others have a lease, which a machine that stalls may
+					// let pass.
+					if again := old.Status().Acquired; next == old && again.Sub(deleted) < lease {
+						t.Errorf("%s, which was to stand down, leads again after %v", old.id, again.Sub(deleted))
 					}
 				case leader.ReasonTrustExpired: // it was too slow to hear of it
 				default:

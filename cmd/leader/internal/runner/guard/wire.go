@@ -9,7 +9,7 @@ import (
 )
 
 // An Order goes from the candidate to the guard. The first is a start.
-type Order struct { //nolint:recvcheck // only what decodes it changes it
+type Order struct {
 	Op string `json:"op"` // one of the constants
 
 	Path   string   `json:"path,omitempty"` // of the program, with opStart
