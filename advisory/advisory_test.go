@@ -202,18 +202,19 @@ func TestATermGoesOnBesideAFollowerThatIsCutOff(t *testing.T) {
 			t.Fatalf("a leads: %v, b is a %s", a.IsLeader(), b.Status().State)
 		}
 		mu.Lock()
-		defer mu.Unlock()
-		if !slices.ContainsFunc(history, func(x advisory.Advisory) bool { return x.Instance == "b" && x.Reason == leader.ReasonExpired }) {
-			t.Errorf("b has not taken the lease to be over: %+v", history)
-		}
-		terms := advisory.Terms(slices.Values(history))
-		if len(terms) != 1 || terms[0].Leader != "a" || !terms[0].Ended.IsZero() {
-			t.Errorf("%+v", terms)
-		}
-		for _, e := range []leader.Election{a, b} {
+		heard := slices.Clone(history)
+		mu.Unlock()
+		for _, e := range []leader.Election{b, a} {
 			if err := e.Stop(); err != nil {
 				t.Error(err)
 			}
+		}
+		if !slices.ContainsFunc(heard, func(x advisory.Advisory) bool { return x.Instance == "b" && x.Reason == leader.ReasonExpired }) {
+			t.Errorf("b has not taken the lease to be over: %+v", heard)
+		}
+		terms := advisory.Terms(slices.Values(heard))
+		if len(terms) != 1 || terms[0].Leader != "a" || !terms[0].Ended.IsZero() {
+			t.Errorf("%+v", terms)
 		}
 	})
 }

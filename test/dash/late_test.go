@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 
@@ -214,13 +213,4 @@ func TestAPageWhoseRequestWasSwallowedAsksAgain(t *testing.T) {
 	}
 	path.heal()
 	p.until("document.getElementById('link').innerText === 'live' && !document.body.classList.contains('stale')")
-}
-
-func TestMidnightIsAtZeroHours(t *testing.T) {
-	browser := chromium.Start(t)
-	server, _ := bucket(t)
-	p := visit(browser, t, serve(t, server).url)
-	if said := eval[string](p, "clock(new Date(2020, 0, 1, 0, 5, 7).getTime() + ahead)"); !strings.Contains(said, " 00:05:07") {
-		t.Errorf("five minutes after midnight are %q", said)
-	}
 }
