@@ -101,7 +101,8 @@ func (o *observers) drop(namer types.NamespacedName) {
 	}
 	delete(o.named, namer)
 	w := o.buckets[bucket]
-	if w.namers--; w.namers > 0 {
+	w.namers--
+	if w.namers > 0 {
 		return
 	}
 	delete(o.buckets, bucket)
