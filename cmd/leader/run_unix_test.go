@@ -46,7 +46,13 @@ func startRunOn(t *testing.T, flags []string, script string) *running {
 // follow starts the command.
 func follow(t *testing.T, args []string) *running {
 	t.Helper()
-	r := &running{t: t, cmd: command(t, nil, args...), lines: make(chan string)}
+	return followIn(t, nil, args)
+}
+
+// followIn is follow with more variables.
+func followIn(t *testing.T, env, args []string) *running {
+	t.Helper()
+	r := &running{t: t, cmd: command(t, env, args...), lines: make(chan string)}
 	out, err := r.cmd.StdoutPipe()
 	if err == nil {
 		r.stderr, err = os.Create(filepath.Join(t.TempDir(), "stderr"))

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -232,5 +233,34 @@ func TestTryAndOnceRefuseWhatDoesNotGoTogether(t *testing.T) {
 		if code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit status %d, stderr %q", flags, code, stderr)
 		}
+	}
+}
+
+// The server of --dev is begun, and not looked for: it takes as long as it takes.
+func TestTryWaitsForAServerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	if code, out, stderr := runProgram(t, nil, "run", "jobs", "--dev", "--try", "--timeout", "20ms", "--", "echo", "up"); code != 0 || out != "up\n" {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, out, stderr)
+	}
+}
+
+// The files of that server would outlive the command.
+func TestRunLeavesNothingOfItsOwnServerBehind(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := followIn(t, []string{"TMPDIR=" + dir}, []string{"run", "jobs", "--dev", "--", "echo", "up"})
+	for deadline := time.Now().Add(time.Minute); ; {
+		files, err := os.ReadDir(dir)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("no server was begun: %v", err)
+		}
+		if len(files) > 0 {
+			break
+		}
+	}
+	r.signal(syscall.SIGTERM)
+	r.end()
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("left behind: %v, %v", files, err)
 	}
 }

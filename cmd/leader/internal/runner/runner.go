@@ -103,9 +103,9 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	r.cfg.Hooks.PerElection = func(_ leader.Election, cfg leader.ElectionConfig) leader.Hooks {
 		return leader.Hooks{Call: func(call leader.Call) { r.called(cfg.Group, call) }}
 	}
-	// Before the store is waited for: whoever sends a signal, or started us by
-	// cron, does not wait for that.
-	// With room, since Notify drops what nobody takes at once.
+	// Before the connection, which may be waited for without end: a signal and
+	// the period of --once end leader run then, too. With room, since Notify
+	// drops what nobody takes at once.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, guard.Signals()...)
 	defer signal.Stop(signals)
@@ -181,11 +181,13 @@ func (r *runner) checkEnd() error {
 
 // connect connects to the store, unless leader run ends before that. A store
 // elsewhere than on NATS is waited for here, one on NATS by the election. What
-// is under way when leader run ends is left to end with the process.
+// is under way when leader run ends is left to end with the process, but for the
+// server of --dev: that is waited for, since its files would stay. Nor does
+// --try give it up.
 func (r *runner) connect(ctx context.Context) (*app.Session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if r.c.Try {
+	if r.c.Try && !r.c.Dev {
 		late := time.AfterFunc(r.c.Timeout, func() { r.giveUp(exitTaken, unreached) })
 		defer late.Stop()
 	}
@@ -202,6 +204,11 @@ func (r *runner) connect(ctx context.Context) (*app.Session, error) {
 	case c := <-got:
 		return c.session, c.err
 	case code := <-r.result:
+		if r.c.Dev {
+			if c := <-got; c.err == nil {
+				c.session.Close()
+			}
+		}
 		return nil, &app.ExitError{Code: code}
 	}
 }
