@@ -80,6 +80,20 @@ func makeForeign(cfg jetstream.KeyValueConfig) func(testing.TB, *nats.Conn, stri
 	}
 }
 
+// byFeed runs a test with each kind of bucket by which a pattern is watched.
+func byFeed(t *testing.T, test func(t *testing.T, create func(testing.TB, *nats.Conn, string))) {
+	t.Helper()
+	for name, create := range map[string]func(testing.TB, *nats.Conn, string){
+		"Republished": makeOurs(natsstore.BucketConfig{}),
+		"Consumer":    makeForeign(jetstream.KeyValueConfig{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, create)
+		})
+	}
+}
+
 // noPurge: a bucket of ours refuses what would destroy records.
 const noPurge = "the bucket denies purges"
 

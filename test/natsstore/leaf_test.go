@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
@@ -80,56 +79,47 @@ func sees(tb testing.TB, infos <-chan leader.LeaderInfo, id string) {
 // JetStream and a domain of its own.
 func TestElectionAndObserverAcrossALeafNode(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []struct {
-		name string
-		make func(testing.TB, *nats.Conn, string)
-	}{
-		{"Republished", makeOurs(natsstore.BucketConfig{})},
-		{"Consumer", makeForeign(jetstream.KeyValueConfig{})},
-	} {
-		t.Run(kind.name, func(t *testing.T) {
-			t.Parallel()
-			hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
-			link := natslab.NewProxy(t, hub.LeafAddr())
-			leaf := natslab.StartLeaf(t, link.Addr(), natslab.Domain("leaf"))
-			kind.make(t, hub.Connect(t), "b")
-			inHub := natsstore.Options{Domain: "hub"}
+	byFeed(t, func(t *testing.T, create func(testing.TB, *nats.Conn, string)) {
+		hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
+		link := natslab.NewProxy(t, hub.LeafAddr())
+		leaf := natslab.StartLeaf(t, link.Addr(), natslab.Domain("leaf"))
+		create(t, hub.Connect(t), "b")
+		inHub := natsstore.Options{Domain: "hub"}
 
-			infos := make(chan leader.LeaderInfo, 1000)
-			observer := open(t, leaf.Connect(t), "b", inHub)
-			ctx, cancel := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			defer wg.Wait()
-			defer cancel()
-			wg.Go(func() {
-				err := leader.ObserveFuncWithStore(ctx, observer, "*", leader.Observer{
-					Leader: func(l leader.LeaderInfo) { infos <- l },
-					Failed: func(error) {},
-				})
-				if err != nil {
-					t.Error(err)
-				}
+		infos := make(chan leader.LeaderInfo, 1000)
+		observer := open(t, leaf.Connect(t), "b", inHub)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		wg.Go(func() {
+			err := leader.ObserveFuncWithStore(ctx, observer, "*", leader.Observer{
+				Leader: func(l leader.LeaderInfo) { infos <- l },
+				Failed: func(error) {},
 			})
-
-			a := stand(t, hub.Connect(t), "a", natsstore.Options{})
-			leads(t, a, "a leads in the hub")
-			sees(t, infos, "a")
-			b := stand(t, leaf.Connect(t), "b", inHub)
-			handsOver(t, a, b, "b leads through the leaf node")
-			sees(t, infos, "b")
-
-			link.Cut()
-			leads(t, a, "a leads since b is cut off")
-			if b.IsLeader() {
-				t.Error("two leaders")
+			if err != nil {
+				t.Error(err)
 			}
-			link.Resume()
-			leaf.AwaitHub()
-			sees(t, infos, "a")
-			handsOver(t, a, b, "b leads again")
-			sees(t, infos, "b")
 		})
-	}
+
+		a := stand(t, hub.Connect(t), "a", natsstore.Options{})
+		leads(t, a, "a leads in the hub")
+		sees(t, infos, "a")
+		b := stand(t, leaf.Connect(t), "b", inHub)
+		handsOver(t, a, b, "b leads through the leaf node")
+		sees(t, infos, "b")
+
+		link.Cut()
+		leads(t, a, "a leads since b is cut off")
+		if b.IsLeader() {
+			t.Error("two leaders")
+		}
+		link.Resume()
+		leaf.AwaitHub()
+		sees(t, infos, "a")
+		handsOver(t, a, b, "b leads again")
+		sees(t, infos, "b")
+	})
 }
 
 func TestConformanceThroughALeafNode(t *testing.T) {

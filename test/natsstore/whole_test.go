@@ -19,70 +19,61 @@ var beginnings = flag.Int("beginnings", 300, "how often TestThePresentStateHasEa
 // where it stood before nor among what is left to show, for an instant.
 func TestThePresentStateHasEachKeyThatIsWrittenMeanwhile(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []struct {
-		name string
-		make func(testing.TB, *nats.Conn, string)
-	}{
-		{"Republished", makeOurs(natsstore.BucketConfig{})},
-		{"Consumer", makeForeign(jetstream.KeyValueConfig{})},
-	} {
-		t.Run(kind.name, func(t *testing.T) {
-			t.Parallel()
-			srv := natslab.Start(t)
-			nc := srv.Connect(t)
-			kind.make(t, nc, "b")
-			js, err := jetstream.New(nc)
+	byFeed(t, func(t *testing.T, create func(testing.TB, *nats.Conn, string)) {
+		srv := natslab.Start(t)
+		nc := srv.Connect(t)
+		create(t, nc, "b")
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := []string{"a", "b", "c", "d"}
+		write := func() {
+			for _, key := range keys {
+				if _, err := js.Publish(t.Context(), "$KV.b."+key, []byte("v")); err != nil && t.Context().Err() == nil {
+					t.Error(err)
+				}
+			}
+		}
+		write()
+		s := open(t, srv.Connect(t), "b", natsstore.Options{})
+		var wg sync.WaitGroup
+		over := make(chan struct{})
+		for range 4 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-over:
+						return
+					default:
+						write()
+					}
+				}
+			})
+		}
+		for round := range *beginnings {
+			var mu sync.Mutex
+			shown := make(map[string]bool)
+			present := make(chan error, 1)
+			stop, err := s.WatchPattern(natslab.Within(t), ">", func(e store.Entry) {
+				mu.Lock()
+				defer mu.Unlock()
+				shown[e.Key] = true
+			}, func(err error) { present <- err })
 			if err != nil {
 				t.Fatal(err)
 			}
-			keys := []string{"a", "b", "c", "d"}
-			write := func() {
-				for _, key := range keys {
-					if _, err := js.Publish(t.Context(), "$KV.b."+key, []byte("v")); err != nil && t.Context().Err() == nil {
-						t.Error(err)
-					}
-				}
+			if err := <-present; err != nil {
+				t.Fatal(err)
 			}
-			write()
-			s := open(t, srv.Connect(t), "b", natsstore.Options{})
-			var wg sync.WaitGroup
-			over := make(chan struct{})
-			for range 4 {
-				wg.Go(func() {
-					for {
-						select {
-						case <-over:
-							return
-						default:
-							write()
-						}
-					}
-				})
+			mu.Lock()
+			if len(shown) != len(keys) {
+				t.Errorf("round %d: the present state is %v", round, shown)
 			}
-			for round := range *beginnings {
-				var mu sync.Mutex
-				shown := make(map[string]bool)
-				present := make(chan error, 1)
-				stop, err := s.WatchPattern(natslab.Within(t), ">", func(e store.Entry) {
-					mu.Lock()
-					defer mu.Unlock()
-					shown[e.Key] = true
-				}, func(err error) { present <- err })
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := <-present; err != nil {
-					t.Fatal(err)
-				}
-				mu.Lock()
-				if len(shown) != len(keys) {
-					t.Errorf("round %d: the present state is %v", round, shown)
-				}
-				mu.Unlock()
-				stop()
-			}
-			close(over)
-			wg.Wait()
-		})
-	}
+			mu.Unlock()
+			stop()
+		}
+		close(over)
+		wg.Wait()
+	})
 }

@@ -17,11 +17,11 @@ const rereadAfter = 50 * time.Millisecond
 // A beginning is what a view awaits before its present state is complete. The
 // replica that answers a direct get, or on which a consumer stands, may lag
 // behind, and then shows less than the store knows. Nor does a server that
-// stands alone show all by a consumer: of a key that is written meanwhile the
+// stands alone show all by a consumer. Of a key that is written meanwhile the
 // old message is gone when its turn comes, and the new one may not count yet
-// among those that are pending (one of 9,000 beginnings in
-// TestThePresentStateHasEachKeyThatIsWrittenMeanwhile). So the stream's leader is
-// asked which keys there are, and those that were not shown are awaited. Only
+// among those that are pending. That was one of 9,000 beginnings
+// (TestThePresentStateHasEachKeyThatIsWrittenMeanwhile). So the stream's leader
+// is asked which keys there are, and those that were not shown are awaited. Only
 // those of the first answer count: so it comes to an end where further keys are
 // written without a pause.
 type beginning struct {
