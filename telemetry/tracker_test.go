@@ -207,6 +207,22 @@ func TestATermIsMeasuredFromItsClaimToItsEnd(t *testing.T) {
 	})
 }
 
+// The watch may tell of a release before its answer comes. The election ends by
+// that, and takes the release for done, not for one without an answer.
+func TestAReleaseThatIsSeenBeforeItsAnswerIsNoFailure(t *testing.T) {
+	inBubble(t, write(1, faultstore.Fate{Reply: time.Hour}), func(t *testing.T, f *faultstore.Faults) {
+		e, l := begin(t, f, "a")
+		begun := time.Now()
+		stop(t, e)
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("Stop waited %v for the answer", took)
+		}
+		if n := l.count("election.failures unknown"); n > 0 || e.Status().LastError != nil {
+			t.Errorf("%d failures, last error %v", n, e.Status().LastError)
+		}
+	})
+}
+
 func TestLeadershipIsNotShownLongerThanItIsTrusted(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults) {
 		e, l := begin(t, f, "a")

@@ -804,10 +804,33 @@ func (l *loop) reportRest() {
 			switch {
 			case m.note != nil:
 				l.note(*m.note)
-			case m.call != nil:
+			case m.call != nil && l.lastWord(m.call):
 				m.call.Correlation = l.correlation(l.state.Grant.Token)
-				l.report.call(*m.call) // the watch had shown its effect before
+				l.report.call(*m.call)
 			}
 		}
+	}
+}
+
+// lastWord reports whether a call that ended after the election is to be
+// reported. The end cuts off what is under way, and that is no trouble: nobody
+// needs the read any more, and what became of the write is known where the
+// record has shown it. A watch may well tell of a release before its answer
+// comes, and then the release has succeeded.
+func (l *loop) lastWord(c *Call) bool {
+	if c.Outcome != store.Unknown && c.Outcome != store.Transient {
+		return true // it was answered
+	}
+	v := &l.state.View
+	switch {
+	case c.Kind == callRead:
+		return false
+	case l.draft != nil: // it is not known: the connection is closed, say
+		return true
+	case c.Kind == machine.Release.String() && v.Kind == machine.Vacant && v.Rec.Token == l.state.Grant.Token:
+		c.Outcome, c.Err = store.OK, nil
+		return true
+	default:
+		return false
 	}
 }
