@@ -105,6 +105,7 @@ func (st *stage) close() error {
 // that is due, and what the view shows of time. A tick is a little shorter than
 // a frame of the view.
 func (st *stage) play(ctx context.Context, tell func(Event)) error {
+	defer pinned()()
 	st.tell, st.begun = tell, st.now()
 	defer close(st.done)
 	st.begin()
