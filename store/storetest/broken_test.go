@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -380,6 +381,21 @@ var defects = []defect{
 				}
 				deliver(e)
 			}, present)
+		}
+	}},
+	{"leaves out of the present state what is written meanwhile", "PresentStateIsCompleteWhileItsKeysAreWritten", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			const busy = "busy.b"
+			first, err := m.Get(ctx, busy)
+			for now := first; err == nil && first.Revision > 0 && now.Revision == first.Revision; now, err = m.Get(ctx, busy) {
+				runtime.Gosched() // another writes it
+			}
+			begun := false
+			return m.WatchPattern(ctx, pattern, func(e store.Entry) {
+				if begun || e.Key != busy || e.Revision == first.Revision {
+					deliver(e)
+				}
+			}, func(err error) { begun = true; present(err) })
 		}
 	}},
 	{"never calls the present state complete", "PatternWatchOfNothingIsComplete", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {

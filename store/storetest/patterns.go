@@ -113,6 +113,25 @@ var patternClaims = []claim{
 			}
 		}
 	}},
+	{"PresentStateIsCompleteWhileItsKeysAreWritten", 0, func(x *exam) {
+		w, other := x.patternWatcher(), x.open()
+		keys := []string{"busy.a", "busy.b", "busy.c", "busy.d"}
+		end := x.writeOn(other, keys)
+		for range 20 {
+			r := x.watchPattern(w, "busy.*")
+			present := map[string]bool{}
+			for _, e := range r.complete(1) {
+				present[e.Key] = e.Revision > 0
+			}
+			for _, k := range keys {
+				if !present[k] {
+					x.Errorf("key %q is written all the time, and the present state leaves it out: %s", k, r.summary())
+				}
+			}
+			r.end()
+		}
+		end()
+	}},
 	{"WritesDuringTheBeginningOfAPatternWatchAreHeard", 0, func(x *exam) {
 		w, other := x.patternWatcher(), x.open()
 		for i := range 20 {
@@ -338,6 +357,35 @@ func (x *exam) putMany(s store.Store, n int) map[string]uint64 {
 		x.Fatalf("writing %d keys: %v", n, failure)
 	}
 	return revs
+}
+
+// writeOn writes the keys, and then each of them again and again, until end is
+// called or the claim ends.
+func (x *exam) writeOn(s store.Store, keys []string) (end func()) {
+	x.Helper()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	end = sync.OnceFunc(func() { close(stop); wg.Wait() })
+	x.Cleanup(end)
+	for _, k := range keys {
+		rev := x.put(s, k, 0, "first")
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				next, err := x.cas(s, store.Write{Key: k, Expected: rev, Value: []byte("next")})
+				if err != nil {
+					x.Errorf("writing key %q again: %v", k, err)
+					return
+				}
+				rev = next
+			}
+		})
+	}
+	return end
 }
 
 // stopWithinPattern calls stop from within deliver, and demands that this
