@@ -9,9 +9,10 @@ import (
 // detach keeps the terminal's signals from a worker: an interrupt is the demo's
 // to handle. It also has no worker outlive a demo that was killed: each finds
 // its standard input closed, and leaves. A frozen one is continued for that
-// (PR_SET_PDEATHSIG). The system continues a stopped group that has lost its
-// parent by itself (POSIX, _exit), but not where the new parent belongs to the
-// same session, as process 1 of a container may, and any subreaper.
+// (PR_SET_PDEATHSIG), also where it has still to come to a stop. The system
+// continues a group that has lost its parent by itself (POSIX, _exit), but only
+// one that stands still, and not where the new parent belongs to the same
+// session, as process 1 of a container may, and any subreaper.
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGCONT}
 }

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// A demo that dies just then leaves no worker behind only if the worker stands
-// still: the system wakes, and ends, none that is still to stop.
+// Otherwise the demo would call a worker frozen that still renews.
 func TestAFrozenWorkerStandsStillAtOnce(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "spin")

@@ -11,8 +11,7 @@ import (
 // canFreeze: a process can be stopped and continued here.
 const canFreeze = true
 
-// freeze stops a worker, and returns when it stands still. If the demo died
-// before that, nothing would continue the worker, and it would stop for ever.
+// freeze stops a worker, and returns when it stands still.
 func freeze(p *os.Process) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
