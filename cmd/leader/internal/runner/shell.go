@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
 )
 
 // The roles that hooks are told of.
@@ -46,7 +47,8 @@ func (r *runner) check(ctx context.Context, command string) error {
 // here. Its output is prose. So it goes to standard error, where it does not
 // mix with the program's data. The command leads a process group, and the whole
 // group is killed at the end of ctx: the shell alone would leave what it waits
-// for.
+// for. Of a candidate that is killed the system ends the shell, where it can:
+// no guard watches a hook, and another host may lead next.
 func (r *runner) shell(ctx context.Context, command string, env []string) error {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -57,7 +59,7 @@ func (r *runner) shell(ctx context.Context, command string, env []string) error 
 	// program left.
 	r.mu.Lock()
 	pid, ended, err := r.parent.Reaper.Start("/bin/sh", []string{"sh", "-c", command}, &syscall.ProcAttr{
-		Env: env, Files: []uintptr{null.Fd(), 2, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+		Env: env, Files: []uintptr{null.Fd(), 2, 2}, Sys: process.ChildAttr(),
 	})
 	if err == nil {
 		r.shells[pid] = struct{}{}
@@ -97,13 +99,15 @@ func failure(status syscall.WaitStatus) error {
 	}
 }
 
-// aside reports whether a process is that of a hook or a check, or the server
-// of --dev. The candidate is a subreaper and kills every process below it that
-// no guard has ended. A health check that happens to run then is not one of
-// those, nor is the server on which the term is to be released.
+// aside reports whether a process is that of a hook or a check, the server of
+// --dev, or one that a library has started, such as the program by which the
+// client of a store gets its credentials. The candidate is a subreaper and
+// kills every process below it that no guard has ended. A health check that
+// happens to run then is not one of those, nor is what the release of the term
+// needs.
 func (r *runner) aside(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, ok := r.shells[pid]
-	return ok || r.session.Began(pid)
+	return ok || r.session.Began(pid) || process.InOwnGroup(pid)
 }

@@ -13,27 +13,37 @@ import (
 )
 
 // A Reaper starts processes and collects those that end: its own, and orphans
-// that the system made ours, since we are process 1 or a subreaper. It is the
-// only one in its process to wait for any. A second one, such as os/exec, would
-// take the status of a process that this one started, or lose its own to this
-// one's wait for any child.
+// that the system made ours, since we are process 1 or a subreaper. Unless it
+// is shared, it is the only one in its process to wait for any. A second one,
+// such as os/exec, would lose its own to this one's wait for any child.
 type Reaper struct {
 	// Changed has a token after some process ended, or the last one was found
 	// to be gone.
 	Changed chan struct{}
 
+	shared   bool
 	signals  chan os.Signal
 	requests chan func()
+	closed   chan struct{}
 	mu       sync.Mutex
 	running  map[int]chan syscall.WaitStatus
-	alone    bool // there was no child left at the last look
+	strange  map[string]time.Time // when it was first seen that nobody has waited for it, by process.key
+	alone    bool                 // there was no child left at the last look; not known if shared
 }
 
 // NewReaper returns a reaper, which is to be closed.
-func NewReaper() *Reaper {
+func NewReaper() *Reaper { return newReaper(false) }
+
+// NewSharedReaper returns a reaper for a process in which others start
+// processes, too: the client of a store, for example, that has a program fetch
+// its credentials. Such processes are in the process group of this one, and
+// left to whoever started them.
+func NewSharedReaper() *Reaper { return newReaper(true) }
+
+func newReaper(shared bool) *Reaper {
 	r := &Reaper{
-		Changed: make(chan struct{}, 1), signals: make(chan os.Signal, 1), requests: make(chan func()),
-		running: make(map[int]chan syscall.WaitStatus), alone: true,
+		Changed: make(chan struct{}, 1), shared: shared, signals: make(chan os.Signal, 1), requests: make(chan func()),
+		closed: make(chan struct{}), running: make(map[int]chan syscall.WaitStatus), strange: make(map[string]time.Time), alone: true,
 	}
 	signal.Notify(r.signals, syscall.SIGCHLD)
 	go r.fork()
@@ -69,24 +79,29 @@ func (r *Reaper) watch() {
 // threads, and ends some of these: the program would be killed with one.
 func (r *Reaper) fork() {
 	runtime.LockOSThread()
-	for f := range r.requests {
-		f()
+	for {
+		select {
+		case f := <-r.requests:
+			f()
+		case <-r.closed:
+			return
+		}
 	}
 }
 
-// Close ends the reaper's goroutines. No Start may follow. What still runs is
-// no longer collected.
+// Close ends the reaper's goroutines. A Start that follows fails. What still
+// runs is no longer collected.
 func (r *Reaper) Close() {
 	signal.Stop(r.signals)
 	close(r.signals)
-	close(r.requests)
+	close(r.closed)
 }
 
 // Start starts a process. Its status comes on the channel when it ends. The
 // channel has room for it, so that nobody need take it.
 func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (pid int, ended <-chan syscall.WaitStatus, err error) {
 	done := make(chan struct{})
-	r.requests <- func() {
+	request := func() {
 		defer close(done)
 		// Held until the process is known: it may end at once.
 		r.mu.Lock()
@@ -98,8 +113,13 @@ func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (pid 
 		r.running[pid], r.alone = status, false
 		ended = status
 	}
-	<-done
-	return pid, ended, err
+	select {
+	case r.requests <- request:
+		<-done
+		return pid, ended, err
+	case <-r.closed:
+		return 0, nil, os.ErrClosed
+	}
 }
 
 // collect takes in all that have ended. Only what it finds is news: otherwise a
@@ -108,20 +128,16 @@ func (r *Reaper) collect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	wasAlone, found := r.alone, false
-	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-		if errors.Is(err, syscall.EINTR) {
-			continue
+	if !r.shared {
+		for r.wait(anyChild) {
+			found = true
 		}
-		if err != nil || pid <= 0 {
-			r.alone = errors.Is(err, syscall.ECHILD)
-			break
+	} else {
+		for pid := range r.running {
+			found = r.wait(pid) || found
 		}
-		found = true
-		if ended, ok := r.running[pid]; ok {
-			delete(r.running, pid)
-			ended <- status
+		for _, pid := range r.strays() {
+			found = r.wait(pid) || found
 		}
 	}
 	if !found && r.alone == wasAlone {
@@ -133,9 +149,33 @@ func (r *Reaper) collect() {
 	}
 }
 
+// anyChild is whom wait4(2) takes for any.
+const anyChild = -1
+
+// wait takes in the end of a child, and reports whether it has ended. r.mu is
+// held.
+func (r *Reaper) wait(child int) bool {
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(child, &status, syscall.WNOHANG, nil)
+	for errors.Is(err, syscall.EINTR) {
+		pid, err = syscall.Wait4(child, &status, syscall.WNOHANG, nil)
+	}
+	if child == anyChild && (err != nil || pid <= 0) {
+		r.alone = errors.Is(err, syscall.ECHILD)
+	}
+	if err != nil || pid <= 0 {
+		return false
+	}
+	if ended, ok := r.running[pid]; ok {
+		delete(r.running, pid)
+		ended <- status
+	}
+	return true
+}
+
 // Childless reports whether this process has no child left, of its own or by
 // adoption. It looks for itself, since the signal for the last one may still be
-// on its way.
+// on its way. A shared reaper does not know.
 func (r *Reaper) Childless() bool {
 	r.collect()
 	r.mu.Lock()
@@ -157,6 +197,14 @@ func (r *Reaper) Signal(pid int, sig syscall.Signal, group bool) bool {
 		pid = -pid
 	}
 	return syscall.Kill(pid, sig) == nil
+}
+
+// InOwnGroup reports whether a process is in the process group of this one, as
+// those are that a library starts here. None of the program's is: its guard
+// leads a session of its own, and hooks and checks lead groups.
+func InOwnGroup(pid int) bool {
+	group, err := syscall.Getpgid(pid)
+	return err == nil && group == syscall.Getpgrp()
 }
 
 // Runs reports whether a process was started here and has not been collected.

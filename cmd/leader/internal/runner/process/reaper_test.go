@@ -3,6 +3,8 @@
 package process
 
 import (
+	"errors"
+	"os"
 	"os/signal"
 	"syscall"
 	"testing"
@@ -59,5 +61,14 @@ func TestALookThatFindsNothingIsNoNews(t *testing.T) {
 	}
 	if status := <-ended; !status.Signaled() {
 		t.Errorf("status %v", status)
+	}
+}
+
+// A cron job may end while its last hook is about to begin.
+func TestAReaperThatIsClosedStartsNothing(t *testing.T) {
+	r := NewReaper()
+	r.Close()
+	if pid, _, err := r.Start("/bin/sh", []string{"sh", "-c", "exit 7"}, &syscall.ProcAttr{}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("process %d, error %v", pid, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,6 +44,40 @@ func MaySignalAll() bool {
 // version. Guard and candidate speak a protocol that may differ between
 // versions, and an update must not part them.
 func Executable() (string, error) { return "/proc/self/exe", nil }
+
+// strangePatience is how long a shared reaper leaves a process to whoever
+// started it. Who waits for it does so at once, and the rest is for a busy
+// machine. One that nobody waits for was there before this program: a script
+// that starts something and becomes leader run is an example.
+const strangePatience = 10 * time.Second
+
+// strays returns the children that have ended and that nobody else waits for:
+// orphans that the system made ours. r.mu is held.
+func (r *Reaper) strays() (pids []int) {
+	// Most looks find nobody, and need not go through all processes.
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil || info.Signo == 0 {
+		clear(r.strange)
+		return nil
+	}
+	self, now := os.Getpid(), time.Now()
+	for _, p := range descendants(self, nil) {
+		_, own := r.running[p.pid]
+		if own || p.parent != self || !p.dead {
+			continue
+		}
+		first, seen := r.strange[p.key()]
+		if !seen {
+			first = now
+			r.strange[p.key()] = now
+		}
+		if !InOwnGroup(p.pid) || now.Sub(first) >= strangePatience {
+			pids = append(pids, p.pid)
+			delete(r.strange, p.key())
+		}
+	}
+	return pids
+}
 
 // descendants returns all processes below root, apart from those below the
 // excepted ones, and these. The processes come and go while they are read, so

@@ -2,8 +2,13 @@ package process
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,5 +41,44 @@ func TestAProcessThatMayNotBeSignalledIsNotTakenForGone(t *testing.T) {
 	}()
 	if r := <-rounds; len(r.Denied) != 1 || r.Denied[0].PID != first.pid {
 		t.Errorf("denied: %v, want process %d", r.Denied, first.pid)
+	}
+}
+
+// The client of a store may have a program fetch its credentials, as that of
+// Kubernetes does. Whoever takes the status of such a process lets the client
+// believe that it failed.
+func TestASharedReaperLeavesOthersTheirProcesses(t *testing.T) {
+	r := NewSharedReaper()
+	t.Cleanup(r.Close)
+	for i := range 500 {
+		if err := exec.Command("true").Run(); err != nil {
+			t.Fatalf("after %d: %v", i, err)
+		}
+	}
+	if err := Adopt(); err != nil {
+		t.Skip(err)
+	}
+	// It still collects its own, and what these leave behind.
+	file := filepath.Join(t.TempDir(), "orphan")
+	_, ended, err := r.Start("/bin/sh", []string{"sh", "-c", "sleep 0 & echo $! > " + file + "; exit 7"}, &syscall.ProcAttr{Sys: ChildAttr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := <-ended; status.ExitStatus() != 7 {
+		t.Errorf("status %v", status)
+	}
+	orphan, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for end := time.Now().Add(patience); ; <-look.C {
+		if _, err := os.Stat("/proc/" + strings.TrimSpace(string(orphan))); err != nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("an orphan is never collected")
+		}
 	}
 }

@@ -34,6 +34,9 @@ func SignalBelow(sig syscall.Signal, group int, whole bool) Round {
 // KillBelow kills the group, 0 for none.
 func KillBelow(group int, _ func(pid int) bool) Round { return signalGroup(syscall.SIGKILL, group) }
 
+// strays returns nothing: nobody's orphans become ours here.
+func (r *Reaper) strays() []int { return nil }
+
 // signalGroup is denied only if no member of the group may be signalled: who
 // else is out of reach is not told here.
 func signalGroup(sig syscall.Signal, group int) (r Round) {
