@@ -118,10 +118,13 @@ func (c Command) serve(ctx context.Context, e leader.Election) {
 	}
 }
 
-// shell runs commands with their output on w.
+// shell runs commands with their output on w. What a command has started is
+// killed with it, where the system knows it: each check that takes too long
+// would leave a process behind.
 func shell(w io.Writer) candidate.Shell {
 	return func(ctx context.Context, command string) error {
 		cmd := exec.CommandContext(ctx, "sh", "-c", command)
+		endTogether(cmd)
 		cmd.Stdout, cmd.Stderr = w, w
 		cmd.WaitDelay = time.Second // what it left in the background does not hold the check up
 		return cmd.Run()
