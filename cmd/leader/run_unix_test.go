@@ -364,6 +364,44 @@ func TestAHostThatDoesNotLeadEndsAtOnce(t *testing.T) {
 	}
 }
 
+// No restart helps a host that waits for its store, and clients are not to come.
+func TestAHostWhoseStoreIsAwayAnswersProbes(t *testing.T) {
+	t.Parallel()
+	r := startRunOn(t, []string{"--store", "redis://127.0.0.1:1", "--http", "127.0.0.1:0"}, "echo up")
+	r.awaitSaid("waiting for the store")
+	for path, want := range map[string]int{
+		"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/leader": http.StatusServiceUnavailable, "/metrics": http.StatusOK,
+	} {
+		if code, body := r.get(path); code != want {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+// Nothing watches a hook but leader run, and another host may lead next.
+func TestNoHookOutlivesALeaderRunThatIsKilled(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the system does not end it")
+	}
+	r := startRun(t, devtest.Serve(t), []string{"--timeout", "10m", "--on-promote", "echo hook $$.; exec tail -f /dev/null"}, "echo up")
+	r.awaitSaid("hook ")
+	_, said, _ := strings.Cut(r.said(), "hook ")
+	number, _, _ := strings.Cut(said, ".")
+	pid, err := strconv.Atoi(number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	r.signal(syscall.SIGKILL)
+	r.end()
+	awaitGone(t, pid)
+}
+
 func TestAStandbyIsReadyAndSaysWhoLeads(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)

@@ -117,6 +117,14 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	beside, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.beginPeriod(beside)
+	// Before the connection, too: an orchestrator would kill a host that waits
+	// for its store. And before stand, which copies the configuration: the
+	// metrics are hooks of it.
+	web, err := openWeb(c.HTTP, &r.cfg, std.Err)
+	if err != nil {
+		return err
+	}
+	defer web.close()
 	session, err := r.connect(ctx)
 	if err != nil {
 		return err
@@ -129,15 +137,8 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	if err := process.Adopt(); err != nil {
 		return err
 	}
-	r.parent.Reaper = process.NewReaper()
+	r.parent.Reaper = process.NewSharedReaper()
 	defer r.parent.Reaper.Close()
-	// Before stand, which copies the configuration: the metrics are hooks of
-	// it.
-	web, err := openWeb(c.HTTP, &r.cfg, std.Err)
-	if err != nil {
-		return err
-	}
-	defer web.close()
 	all, seats, err := c.stand(session, r.cfg)
 	if err != nil {
 		return err
@@ -147,9 +148,7 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	}
 	r.session, r.seats = session, seats
 	r.limit(beside)
-	// The probes answer from here on, before the election starts: an
-	// orchestrator would kill a host that waits for its server.
-	web.show(r.seats)
+	web.show(r.seats) // before the election starts, since a server of NATS may still be waited for
 	return r.elect(ctx, all)
 }
 

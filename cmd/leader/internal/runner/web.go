@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,17 +21,17 @@ import (
 
 // An endpoint serves the probes and the metrics of the candidate.
 type endpoint struct {
-	listener net.Listener
-	registry *prometheus.Registry
-	server   *http.Server
-	err      io.Writer
+	probes atomic.Pointer[http.Handler] // nil while there is no election
+	server *http.Server
 }
 
-// openWeb listens on an address, and adds the metrics to the configuration.
+// openWeb serves on an address, and adds the metrics to the configuration.
 // Without an address it does nothing.
 //
 // It listens before the election begins: an address that is taken ends leader
-// run with an error, and not as a line in the log of a leader.
+// run with an error, and not as a line in the log of a leader. A server that
+// fails later is reported and no more: probes that do not answer are for the
+// orchestrator to judge, and the program runs.
 func openWeb(address string, cfg *leader.ElectionConfig, stderr io.Writer) (*endpoint, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // a nil endpoint is none
@@ -38,33 +40,45 @@ func openWeb(address string, cfg *leader.ElectionConfig, stderr io.Writer) (*end
 	if err != nil {
 		return nil, fmt.Errorf("--http %s: %w", address, err)
 	}
-	w := &endpoint{listener: l, registry: prometheus.NewRegistry(), err: stderr}
-	metrics, err := leaderprom.New(w.registry)
+	registry := prometheus.NewRegistry()
+	metrics, err := leaderprom.New(registry)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	cfg.Hooks = leader.JoinHooks(cfg.Hooks, metrics.Hooks())
+	w := new(endpoint)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", w.probe)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	w.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	fmt.Fprintf(stderr, "leader: http://%s/leader\n", l.Addr())
+	go func() {
+		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			fmt.Fprintln(stderr, "leader:", err)
+		}
+	}()
 	return w, nil
 }
 
-// show serves the elections. With --slots, /leader?group=GROUP.1 asks for one.
-//
-// A server that fails later is reported and no more: probes that do not answer
-// are for the orchestrator to judge, and the program runs.
-func (w *endpoint) show(seats []*seat) {
-	if w == nil {
-		return
+// probe answers for the elections, and before there are any: a host that waits
+// for its store lives, and no restart would help it.
+func (w *endpoint) probe(rw http.ResponseWriter, r *http.Request) {
+	switch all := w.probes.Load(); {
+	case all != nil:
+		(*all).ServeHTTP(rw, r)
+	case path.Base(r.URL.Path) == "livez":
+		fmt.Fprintln(rw, "ok")
+	default:
+		http.Error(rw, "waiting for the store", http.StatusServiceUnavailable)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", probes(seats))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}))
-	w.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	fmt.Fprintf(w.err, "leader: http://%s/leader\n", w.listener.Addr())
-	go func() {
-		if err := w.server.Serve(w.listener); !errors.Is(err, http.ErrServerClosed) {
-			fmt.Fprintln(w.err, "leader:", err)
-		}
-	}()
+}
+
+// show serves the elections. With --slots, /leader?group=GROUP.1 asks for one.
+func (w *endpoint) show(seats []*seat) {
+	if w != nil {
+		all := probes(seats)
+		w.probes.Store(&all)
+	}
 }
 
 // probes answers for one election, or for all slots as for the roles of one
@@ -80,13 +94,9 @@ func probes(seats []*seat) http.Handler {
 	return probe.HandlerOf(func() map[string]leader.Election { return all }, probe.Options{})
 }
 
-// close ends the server, or the listener of one that never began.
+// close ends the server.
 func (w *endpoint) close() {
-	switch {
-	case w == nil:
-	case w.server != nil:
+	if w != nil {
 		_ = w.server.Close() // nobody is left to be told
-	default:
-		_ = w.listener.Close() // as above
 	}
 }
