@@ -61,7 +61,7 @@ func helped(t *testing.T, srv *kubelab.Server, token string) (path string) {
 	script := fmt.Sprintf(`#!/bin/sh
 echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s","expirationTimestamp":"2020-01-01T00:00:00Z"}}'
 `, token)
-	if err := os.WriteFile(helper, []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
+	if err := os.WriteFile(helper, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	path = srv.Kubeconfig(t, srv.Anonymous(), "default")
