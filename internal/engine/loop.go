@@ -816,7 +816,7 @@ func (l *loop) reportRest() {
 // reported. The end cuts off what is under way, and that is no trouble: nobody
 // needs the read any more, and what became of the write is known where the
 // record has shown it. A watch may well tell of a release before its answer
-// comes, and then the release has succeeded.
+// comes. Then the release has succeeded, and the call says so from here on.
 func (l *loop) lastWord(c *Call) bool {
 	if c.Outcome != store.Unknown && c.Outcome != store.Transient {
 		return true // it was answered
