@@ -34,10 +34,10 @@ type Reaper struct {
 // NewReaper returns a reaper, which is to be closed.
 func NewReaper() *Reaper { return newReaper(false) }
 
-// NewSharedReaper returns a reaper for a process in which others start
+// NewSharedReaper returns a reaper for a process in which libraries start
 // processes, too: the client of a store, for example, that has a program fetch
-// its credentials. Such processes are in the process group of this one, and
-// left to whoever started them.
+// its credentials. Such processes are in the process group of this one. The
+// library waits for them itself.
 func NewSharedReaper() *Reaper { return newReaper(true) }
 
 func newReaper(shared bool) *Reaper {

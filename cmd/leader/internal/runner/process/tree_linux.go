@@ -45,10 +45,10 @@ func MaySignalAll() bool {
 // versions, and an update must not part them.
 func Executable() (string, error) { return "/proc/self/exe", nil }
 
-// strangePatience is how long a shared reaper leaves a process to whoever
-// started it. Who waits for it does so at once, and the rest is for a busy
-// machine. One that nobody waits for was there before this program: a script
-// that starts something and becomes leader run is an example.
+// strangePatience is how long a shared reaper leaves an ended process to the
+// library that started it. A library waits at once, and the rest is for a busy
+// machine. A process that nobody waits for was there before this program: a
+// script that starts something and becomes leader run is an example.
 const strangePatience = 10 * time.Second
 
 // strays returns the children that have ended and that nobody else waits for:

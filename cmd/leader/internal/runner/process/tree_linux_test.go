@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,14 +73,45 @@ func TestASharedReaperLeavesOthersTheirProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	awaitProcess(t, strings.TrimSpace(string(orphan)), "be collected", func(_ process, there bool) bool { return !there })
+}
+
+// A library waits for its own. What a script has started before it became leader
+// run is of the same group, and nobody waits for that.
+func TestASharedReaperLeavesItsGroupToOthersForAWhile(t *testing.T) {
+	r := newReaper(true)
+	r.Close() // it would collect meanwhile
+	var pids []int
+	for _, attr := range []*syscall.SysProcAttr{nil, {Setpgid: true}} {
+		pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exit 7"}, &syscall.ProcAttr{Sys: attr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _, _ = syscall.Wait4(pid, nil, 0, nil) })
+		awaitProcess(t, strconv.Itoa(pid), "end", func(p process, there bool) bool { return there && p.dead })
+		pids = append(pids, pid)
+	}
+	ours := func() []int {
+		return slices.DeleteFunc(r.strays(), func(pid int) bool { return !slices.Contains(pids, pid) })
+	}
+	if got := ours(); !slices.Equal(got, pids[1:]) {
+		t.Errorf("%v of %v are collected at once, want the last one", got, pids)
+	}
+	p, _ := readStat("/proc/" + strconv.Itoa(pids[0]) + "/stat")
+	r.strange[p.key()] = time.Now().Add(-strangePatience)
+	if got := ours(); !slices.Contains(got, pids[0]) {
+		t.Errorf("%v of %v are collected at last, want the first one, too", got, pids)
+	}
+}
+
+// awaitProcess waits until what is known of a process fits.
+func awaitProcess(t *testing.T, number, what string, fits func(p process, there bool) bool) {
+	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for end := time.Now().Add(patience); ; <-look.C {
-		if _, err := os.Stat("/proc/" + strings.TrimSpace(string(orphan))); err != nil {
-			break
-		}
+	for end := time.Now().Add(patience); !fits(readStat("/proc/" + number + "/stat")); <-look.C {
 		if time.Now().After(end) {
-			t.Fatal("an orphan is never collected")
+			t.Fatalf("process %s does not %s", number, what)
 		}
 	}
 }
