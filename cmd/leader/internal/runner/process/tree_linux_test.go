@@ -73,7 +73,11 @@ func TestASharedReaperLeavesOthersTheirProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	awaitProcess(t, strings.TrimSpace(string(orphan)), "be collected", func(_ process, there bool) bool { return !there })
+	pid, err := strconv.Atoi(strings.TrimSpace(string(orphan)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitProcess(t, pid, "be collected", func(_ process, there bool) bool { return !there })
 }
 
 // A library waits for its own. What a script has started before it became leader
@@ -88,7 +92,7 @@ func TestASharedReaperLeavesItsGroupToOthersForAWhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _, _ = syscall.Wait4(pid, nil, 0, nil) })
-		awaitProcess(t, strconv.Itoa(pid), "end", func(p process, there bool) bool { return there && p.dead })
+		awaitProcess(t, pid, "end", func(p process, there bool) bool { return there && p.dead })
 		pids = append(pids, pid)
 	}
 	ours := func() []int {
@@ -105,13 +109,13 @@ func TestASharedReaperLeavesItsGroupToOthersForAWhile(t *testing.T) {
 }
 
 // awaitProcess waits until what is known of a process fits.
-func awaitProcess(t *testing.T, number, what string, fits func(p process, there bool) bool) {
+func awaitProcess(t *testing.T, pid int, what string, fits func(p process, there bool) bool) {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for end := time.Now().Add(patience); !fits(readStat("/proc/" + number + "/stat")); <-look.C {
+	for end := time.Now().Add(patience); !fits(readStat("/proc/" + strconv.Itoa(pid) + "/stat")); <-look.C {
 		if time.Now().After(end) {
-			t.Fatalf("process %s does not %s", number, what)
+			t.Fatalf("process %d does not %s", pid, what)
 		}
 	}
 }
