@@ -322,7 +322,7 @@ func (c ElectionConfig) validate(onNATS bool, what string, given bool) error {
 	c.validateRecord(&v)
 	v.check(c.Replicas >= 0 && c.Replicas <= maxReplicas, "Replicas", c.Replicas, "must be from 1 to 5, or 0 for the default")
 	v.check(c.Bucket != "" || !onNATS, "Bucket", c.Bucket, "is required")
-	v.check(c.Bucket == "" || bucketName.MatchString(c.Bucket), "Bucket", c.Bucket,
+	v.check(c.Bucket == "" || len(c.Bucket) <= maxBucketLen && bucketName.MatchString(c.Bucket), "Bucket", c.Bucket,
 		"must be 1 to 255 letters, digits, dashes or underscores")
 	return v.err()
 }
@@ -422,7 +422,11 @@ func (c ElectionConfig) validateRecord(v *validator) {
 // bytesOf stands in an error for a value that is too long to be shown.
 func bytesOf(n int) string { return fmt.Sprintf("(%d bytes)", n) }
 
-var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+
+// maxBucketLen is beside the pattern: {1,255} in it takes every program that
+// imports this package milliseconds at its start.
+const maxBucketLen = 255
 
 func validID(s string) bool {
 	return len(s) <= maxIDLen && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })

@@ -295,6 +295,13 @@ func TestBucketNamesAreJudgedBesideTheRest(t *testing.T) {
 			t.Errorf("%q: %v", bucket, err)
 		}
 	}
+	for bucket, faults := range map[string]int{"b": 1, "B-_9": 1, strings.Repeat("b", 255): 1, strings.Repeat("b", 256): 2} {
+		cfg := config("a")
+		cfg.Bucket, cfg.Group = bucket, ""
+		if _, err := leader.NewElection(new(nats.Conn), cfg); len(fields(err)) != faults {
+			t.Errorf("%q: %v", bucket, err)
+		}
+	}
 	for _, err := range leader.Observe(t.Context(), new(nats.Conn), "a.b", "g") {
 		if err == nil {
 			t.Error("observed an invalid bucket")

@@ -53,15 +53,20 @@ type Statements struct {
 	Last string
 }
 
-// tableName allows one identifier, or a schema and one. PostgreSQL cuts longer
-// ones off at 63 bytes.
-var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
+var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
+
+// validTable reports whether the table is one identifier, or a schema and one.
+// PostgreSQL cuts longer ones off at 63 bytes.
+func validTable(table string) bool {
+	schema, name, _ := strings.Cut(table, ".")
+	return len(schema) <= 63 && len(name) <= 63 && tableName.MatchString(table)
+}
 
 func statements(d Dialect, table string) (Statements, error) {
 	if d < PostgreSQL || d > SQLite {
 		return Statements{}, fmt.Errorf("%w: %v is none of PostgreSQL, MySQL, SQLite", fence.ErrInvalid, d)
 	}
-	if !tableName.MatchString(table) {
+	if !validTable(table) {
 		return Statements{}, fmt.Errorf("%w: table %q must be one or two names (schema.table) of letters, digits and underscores, "+
 			"63 at most, not beginning with a digit", fence.ErrInvalid, table)
 	}

@@ -10,9 +10,13 @@ import (
 )
 
 func TestAURLThatIsNoneIsExplained(t *testing.T) {
+	long := strings.Repeat("b", 222)
 	for url, word := range map[string]string{
 		"gs://":                             "Bucket",
 		"gs://B?auth=none":                  "Bucket",
+		"gs://ab?auth=none":                 "Bucket",
+		"gs://" + long + "b?auth=none":      "Bucket",
+		"gs://" + long + "?auth=some":       "auth", // 222 are taken
 		"gs://bucket/a//b?auth=none":        "Prefix",
 		"gs://bucket?create=maybe":          "create",
 		"gs://bucket?create=true&auth=none": "Project",

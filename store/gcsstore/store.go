@@ -65,8 +65,11 @@ var (
 	_ store.Checker        = (*Store)(nil)
 )
 
-// bucketName is what Cloud Storage takes, and some more.
-var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]+[a-z0-9]$`)
+
+// validBucket reports whether Cloud Storage takes the name, as it does some
+// more.
+func validBucket(name string) bool { return len(name) <= 222 && bucketName.MatchString(name) }
 
 // New returns a Store over the user's own service, which must not be nil. It
 // does not contact the server; [Store.Check] does.
@@ -75,7 +78,7 @@ func New(service *storage.Service, opts Options) (*Store, error) {
 	if service == nil {
 		faults = append(faults, errors.New("service: must not be nil"))
 	}
-	if !bucketName.MatchString(opts.Bucket) {
+	if !validBucket(opts.Bucket) {
 		faults = append(faults, fmt.Errorf("options: Bucket %q: must be the name of a bucket", opts.Bucket))
 	}
 	if opts.Create && opts.Project == "" {

@@ -11,10 +11,12 @@ import (
 // DefaultTable is the table of a Store whose options name none.
 const DefaultTable = "leader_records"
 
-// tableName allows a table, or a database and a table. MySQL's names have 64
-// bytes at most, and what belongs to the table has names that are longer by
-// seven.
-var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_]{0,63})\.)?([A-Za-z_][A-Za-z0-9_]{0,55})$`)
+// tableName allows a table, or a database and a table.
+var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_]*)\.)?([A-Za-z_][A-Za-z0-9_]*)$`)
+
+// MySQL's names have 64 bytes at most, and what belongs to the table has names
+// that are longer by seven.
+const maxDatabase, maxTable = 64, 56
 
 // names are a table's and those of what belongs to it.
 type names struct {
@@ -29,9 +31,9 @@ func parseTable(table string) (names, error) {
 		table = DefaultTable
 	}
 	m := tableName.FindStringSubmatch(table)
-	if m == nil {
+	if m == nil || len(m[1]) > maxDatabase || len(m[2]) > maxTable {
 		return names{}, fmt.Errorf("%w: table %q: must be one or two names (database.table) of letters, digits and underscores,"+
-			" not beginning with a digit, the table's of at most 56", store.ErrInvalid, table)
+			" not beginning with a digit, the database's of at most %d, the table's of at most %d", store.ErrInvalid, table, maxDatabase, maxTable)
 	}
 	prefix := ""
 	if m[1] != "" {

@@ -11,9 +11,12 @@ import (
 // DefaultTable is the table of a Store whose options name none.
 const DefaultTable = "public.leader_records"
 
-// tableName allows a table, or a schema and a table. PostgreSQL cuts names off
-// at 63 bytes, and what belongs to the table has names that are longer by nine.
-var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_]{0,62})\.)?([A-Za-z_][A-Za-z0-9_]{0,53})$`)
+// tableName allows a table, or a schema and a table.
+var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_]*)\.)?([A-Za-z_][A-Za-z0-9_]*)$`)
+
+// PostgreSQL cuts names off at 63 bytes, and what belongs to the table has names
+// that are longer by nine.
+const maxSchema, maxTable = 63, 54
 
 // names are a table's and those of what belongs to it, quoted.
 type names struct {
@@ -29,9 +32,9 @@ func parseTable(table string) (names, error) {
 		table = DefaultTable
 	}
 	m := tableName.FindStringSubmatch(table)
-	if m == nil {
+	if m == nil || len(m[1]) > maxSchema || len(m[2]) > maxTable {
 		return names{}, fmt.Errorf("%w: table %q: must be one or two names (schema.table) of letters, digits and underscores,"+
-			" not beginning with a digit, the table's of at most 54", store.ErrInvalid, table)
+			" not beginning with a digit, the schema's of at most %d, the table's of at most %d", store.ErrInvalid, table, maxSchema, maxTable)
 	}
 	schema, table := m[1], m[2]
 	if schema == "" {

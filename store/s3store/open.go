@@ -73,7 +73,7 @@ type settings struct {
 // parse reads a URL.
 func parse(u *url.URL) (settings, error) {
 	set := settings{Options: Options{Bucket: u.Host, Prefix: strings.TrimPrefix(u.Path, "/")}, user: u.User}
-	if !bucketName.MatchString(set.Bucket) {
+	if !validBucket(set.Bucket) {
 		return set, fmt.Errorf("its host %q: must be the name of a bucket", set.Bucket)
 	}
 	query, err := url.ParseQuery(u.RawQuery)

@@ -10,17 +10,21 @@ import (
 )
 
 func TestAURLThatIsNoneIsExplainedWithoutItsSecret(t *testing.T) {
+	long := strings.Repeat("b", 255)
 	for url, word := range map[string]string{
-		"s3://k:secret@":                               "bucket",
-		"s3://k:secret@b_?region=x":                    "bucket",
-		"s3://k:secret@bucket/a//b?region=x":           "Prefix",
-		"s3://k:secret@bucket?region=x&create=maybe":   "create",
-		"s3://k:secret@bucket?region=x&path_style=no!": "path_style",
-		"s3://k:secret@bucket?region=x&endpoint=host":  "endpoint",
-		"s3://k:secret@bucket?regoin=x":                "regoin",
-		"s3://k:secret@bucket?region=%zz":              "query",
-		"s3://k@bucket?region=x":                       "secret",
-		"gs://k:hidden@bucket":                         "s3://",
+		"s3://k:secret@":                                "bucket",
+		"s3://k:secret@b_?region=x":                     "bucket",
+		"s3://k:secret@bb?region=x":                     "bucket",
+		"s3://k:secret@" + long + "b?region=x":          "bucket",
+		"s3://k:secret@" + long + "?region=x&create=oh": "create", // 255 are taken
+		"s3://k:secret@bucket/a//b?region=x":            "Prefix",
+		"s3://k:secret@bucket?region=x&create=maybe":    "create",
+		"s3://k:secret@bucket?region=x&path_style=no!":  "path_style",
+		"s3://k:secret@bucket?region=x&endpoint=host":   "endpoint",
+		"s3://k:secret@bucket?regoin=x":                 "regoin",
+		"s3://k:secret@bucket?region=%zz":               "query",
+		"s3://k@bucket?region=x":                        "secret",
+		"gs://k:hidden@bucket":                          "s3://",
 	} {
 		_, err := s3store.Open(t.Context(), url)
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), word) || strings.Contains(err.Error(), "k:secret") {

@@ -65,8 +65,10 @@ var (
 	_ store.Checker        = (*Store)(nil)
 )
 
-// bucketName is what S3 and those that resemble it take.
-var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]$`)
+var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]+[A-Za-z0-9]$`)
+
+// validBucket reports whether S3 and those that resemble it take the name.
+func validBucket(name string) bool { return len(name) <= 255 && bucketName.MatchString(name) }
 
 // New returns a Store over the user's own client. It does not contact the
 // server; [Store.Check] does. The client's retries do not apply to it.
@@ -75,7 +77,7 @@ func New(client *s3.Client, opts Options) (*Store, error) {
 	if client == nil {
 		faults = append(faults, errors.New("client: must not be nil"))
 	}
-	if !bucketName.MatchString(opts.Bucket) {
+	if !validBucket(opts.Bucket) {
 		faults = append(faults, fmt.Errorf("options: Bucket %q: must be the name of a bucket", opts.Bucket))
 	}
 	b := &bucket{client: client, name: opts.Bucket}
