@@ -364,20 +364,6 @@ func TestAHostThatDoesNotLeadEndsAtOnce(t *testing.T) {
 	}
 }
 
-// No restart helps a host that waits for its store, and clients are not to come.
-func TestAHostWhoseStoreIsAwayAnswersProbes(t *testing.T) {
-	t.Parallel()
-	r := startRunOn(t, []string{"--store", "redis://127.0.0.1:1", "--http", "127.0.0.1:0"}, "echo up")
-	r.awaitSaid("waiting for the store")
-	for path, want := range map[string]int{
-		"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/leader": http.StatusServiceUnavailable, "/metrics": http.StatusOK,
-	} {
-		if code, body := r.get(path); code != want {
-			t.Errorf("%s: %d %s", path, code, body)
-		}
-	}
-}
-
 // Nothing watches a hook but leader run, and another host may lead next.
 func TestNoHookOutlivesALeaderRunThatIsKilled(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,7 @@ func start(t *testing.T) *lab {
 			t.Fatalf("%s %q: %v\n%s", name, args, err, out)
 		}
 	}
-	run("go", "build", "-o", program, "github.com/seed-ff2cb582/leader/cmd/leader")
+	run("go", "build", "-ldflags=-s -w", "-o", program, "github.com/seed-ff2cb582/leader/cmd/leader")
 	key := filepath.Join(t.TempDir(), "key.pem")
 	run(program, "token", "keygen", "--key", key, "--keys", key+".jwks")
 

@@ -25,7 +25,7 @@ func Run(m *testing.M, program *string) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	*program = filepath.Join(dir, "leader.exe") // a name that runs everywhere
-	out, err := exec.Command("go", "build", "-o", *program, "github.com/seed-ff2cb582/leader/cmd/leader").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", *program, "github.com/seed-ff2cb582/leader/cmd/leader").CombinedOutput()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		return 1

@@ -34,6 +34,8 @@ type Info struct {
 	Time *time.Time `json:"time,omitempty"`
 	// Modified says that the commit was built with changes.
 	Modified bool `json:"modified"`
+	// Tags are those that the program was built with, like natsonly.
+	Tags string `json:"tags,omitempty"`
 	// NATS is the version of the client library.
 	NATS string `json:"nats"`
 	// Server is the version of the NATS server behind --dev and leader demo.
@@ -70,6 +72,7 @@ func from(build *debug.BuildInfo) Info {
 		Library:  Development,
 		Revision: settings["vcs.revision"],
 		Modified: settings["vcs.modified"] == "true",
+		Tags:     settings["-tags"],
 		Go:       build.GoVersion,
 		Platform: cmp.Or(settings["GOOS"], runtime.GOOS) + "/" + cmp.Or(settings["GOARCH"], runtime.GOARCH),
 	}
@@ -106,6 +109,9 @@ func (i Info) String() string {
 			short += " with changes"
 		}
 		about = append([]string{"commit " + short}, about...)
+	}
+	if i.Tags != "" {
+		about = append(about, "tags "+i.Tags)
 	}
 	return fmt.Sprintf("leader %s (%s)", i.Version, strings.Join(about, ", "))
 }
