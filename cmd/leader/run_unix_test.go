@@ -408,8 +408,8 @@ func TestTheSuccessorWaitsForTheLastProgramToEnd(t *testing.T) {
 	url := devtest.Serve(t)
 	log := filepath.Join(t.TempDir(), "log")
 	// One that takes its time after SIGTERM, and a helper of its own that has
-	// to be killed.
-	first := startRun(t, url, []string{"--id", "a", "--stop-timeout", "1s"},
+	// to be killed. The time for it is eighteen times what it takes.
+	first := startRun(t, url, []string{"--id", "a", "--stop-timeout", "9s"},
 		`(trap "" TERM; while :; do echo helper >> `+log+`; sleep 0.01; done) & trap 'sleep 0.5; echo over >> `+log+`; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
 	first.line()
 	second := startRun(t, url, []string{"--id", "b", "--verbose"}, `echo successor >> `+log+`; echo up; sleep 600`)
