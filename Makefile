@@ -53,15 +53,19 @@ demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; u
 # What the race detector is not for: parts without a goroutine, where it finds nothing and takes ten times as long; and
 # the two examples over SQLite, which takes the compiler minutes with it: the goroutines of one are those of store/feed,
 # and the other has none but the library's. What PLAIN needs is compiled without the race detector anyway, for the
-# programs that the tests build and for the random schedules below. Among it are three stores without a goroutine, and
-# the command as a whole, which has none outside of its packages below internal: with the race detector the clients of
-# those three would take 85 s of a processor on a new machine. make labs, which compiles them so, runs the command's
-# tests once more. The labs' own packages are left to make labs.
-LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash|migrate|proxy|stores)(/|$$)
+# programs that the tests build and for the random schedules below. Among it is the command as a whole, which has no
+# goroutine outside of its packages below internal.
+# Left to make labs are the labs' own packages, and the modules of the stores besides NATS, whose clients take a new
+# machine six minutes of a processor to compile. So make test tests a command for NATS alone (the tag natsonly), and make
+# labs the whole command. Of the others the lab of clocks compiles Go's own packages anew, for two processors; the lab of
+# metrics is Prometheus itself; and the example of a web service knows Kubernetes.
+OTHERS := /(store/(redis|pg|mysql|etcd|consul|k8s|s3|gcs|mongo)store|discovery/(etcd|consul|k8s)discovery|leaderkube)(/|$$)
+LABS   := /(test/(fence/sqlfence|fence/stalewriter|databases|dash|metrics|migrate|proxy|stores|chaos/internal/skew)|examples/web)(/|$$)|$(OTHERS)
+# What make labs tests once more, with all stores.
+WHOLE  := /cmd/leader(/internal/(announce|stores))?$$
 PURE    := ./internal/machine ./internal/specification ./internal/record ./internal/preference ./tasks/internal/core
 PLAIN   := ./cmd/leader $(addprefix ./cmd/leader/internal/,archive bucket output rights stores version) ./examples \
-	./examples/scheduler ./fence/sqlfence ./inspect ./internal/boundaries ./store ./store/gcsstore ./store/mongostore \
-	./store/s3store $(addprefix ./store/natsstore/internal/,feed pattern registry request retry watch wire) \
+	./examples/scheduler ./fence/sqlfence ./inspect ./internal/boundaries ./store $(addprefix ./store/natsstore/internal/,feed pattern registry request retry watch wire) \
 	./tasks/wire ./test/agent $(addprefix ./test/chaos/internal/,history mutant results schedule) ./test/internal/reporting \
 	./test/internal/storefigures
 empty   :=
@@ -97,7 +101,7 @@ GOTEST := go test -vet=off -timeout $(TIMEOUT)
 test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 8 minutes)
 	$(call begin,test)
 	@# First of all, and once: many tests build the command, and those that do so at once each compile what the cache lacks.
-	@go list -export ./cmd/leader >/dev/null
+	@go list -export -tags natsonly ./cmd/leader >/dev/null
 	@# Beside each other, since the tests wait for leases more than they compute, and the explorers compute alone.
 	@$(MAKE) --no-print-directory -j3 worlds raced rest
 	@# The machine's own, which nothing here installs: so it is said, also by CI, and LEADER_CLIENTS=required demands them.
@@ -109,6 +113,9 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 .PHONY: worlds
 worlds: ## part of make test: visit every world within the explorers' bounds (seconds; as long as make test after a change of the core)
 	nice -n 19 $(GOTEST) $(PURE)
+
+# As an environment, since the tests build programs, too.
+raced rest: export GOFLAGS := $(strip $(GOFLAGS) -tags=natsonly)
 
 .PHONY: raced
 raced: ## part of make test: the tests of what has goroutines, with the race detector (as long as make test)
@@ -151,7 +158,7 @@ labs: ## run the guards and stores on real servers, the page in a real browser, 
 			[ -z "$$tags" ] || ($(OPERATOR) LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
 			exit $$beside; } & beside=$$!; \
 		[ $(AT_ONCE) -gt 1 ] || wait $$beside || failed=1; \
-		go test -p $(AT_ONCE) -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)|/cmd/leader$$' | grep -Ev "$$out"); \
+		go test -p $(AT_ONCE) -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)|$(WHOLE)' | grep -Ev "$$out"); \
 		status=$$?; [ $(AT_ONCE) = 1 ] || wait $$beside || failed=1; [ $$failed = 0 ] || status=1; \
 		[ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
 		stores() { go list work | grep -E '/test/stores/([a-z0-9]+store|redis)$$' | grep "$$1" "$$out" | sed 's|.*/||' | paste -s -d ' ' -; }; \
