@@ -3,11 +3,13 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -33,7 +35,8 @@ func TestRunEndsWithItsElection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{c: &Command{}, cfg: cfg, seats: []*seat{{e: e, group: "g"}}, known: make(map[string]leader.LeaderInfo), err: io.Discard, result: make(chan int, 1), shells: make(map[int]struct{})}
+	var said bytes.Buffer
+	r := &runner{c: &Command{}, cfg: cfg, seats: []*seat{{e: e, group: "g"}}, known: make(map[string]leader.LeaderInfo), err: &said, result: make(chan int, 1), shells: make(map[int]struct{})}
 	ended := make(chan error, 1)
 	go func() { ended <- r.elect(t.Context(), e) }()
 	select {
@@ -41,9 +44,62 @@ func TestRunEndsWithItsElection(t *testing.T) {
 		if !errors.Is(err, leader.ErrPanicked) {
 			t.Error(err)
 		}
+		if strings.Count(said.String(), "\n") != 1 { // for whom it stands
+			t.Errorf("%q", said.String())
+		}
 	case <-time.After(time.Minute):
 		t.Error("it waits")
 		_ = e.Stop()
+	}
+}
+
+// both are the elections of two slots.
+type both [2]leader.Election
+
+func (b both) Start(ctx context.Context) error {
+	return errors.Join(b[0].Start(ctx), b[1].Start(ctx))
+}
+
+func (b both) StopWithContext(ctx context.Context, opts leader.StopOptions) error {
+	return errors.Join(b[0].StopWithContext(ctx, opts), b[1].StopWithContext(ctx, opts))
+}
+
+// With --slots the program may run in another slot than that whose election
+// ended by itself. It is told to end, as at any other end, before leader run
+// leaves: its guard would kill it at once.
+func TestNoSlotIsLeftWhenTheElectionOfAnotherHasEnded(t *testing.T) {
+	st := memstore.New()
+	var all both
+	r := &runner{c: &Command{}, known: make(map[string]leader.LeaderInfo), err: io.Discard, result: make(chan int, 1), shells: make(map[int]struct{})}
+	r.c.Timeout = time.Minute
+	follows := make(chan struct{})
+	follow := sync.OnceFunc(func() { close(follows) })
+	for i, group := range []string{"g.1", "g.2"} {
+		cfg := leader.ElectionConfig{Group: group, InstanceID: "a", TTL: time.Minute, HeartbeatInterval: time.Second}
+		cfg.Hooks.Transition = func(tr leader.Transition) {
+			switch {
+			case group == "g.2": // it takes part
+				follow()
+			default:
+				<-follows
+				runtime.Goexit() // a panic of the library
+			}
+		}
+		e, err := leader.NewElectionWithStore(st, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i], r.cfg = e, cfg
+		r.seats = append(r.seats, &seat{e: e, group: group, slot: i + 1})
+	}
+	if err := r.elect(t.Context(), all); !errors.Is(err, leader.ErrPanicked) {
+		t.Error(err)
+	}
+	select {
+	case <-all[1].Done():
+	default:
+		t.Error("the other election is left")
+		_ = all[1].Stop()
 	}
 }
 

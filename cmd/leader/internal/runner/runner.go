@@ -242,19 +242,24 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 			}
 		}()
 	}
-	var code int
+	// What is left at the end is the release, which a server that is gone must
+	// not hold up.
+	patience := 2 * r.c.Timeout
+	var result error
 	select {
-	case code = <-r.result:
-	case err := <-ended:
-		return err // it ended by itself, and stands no more: whoever started us may do so again
+	case code := <-r.result: // the program has ended
+		result = &app.ExitError{Code: code}
+	case result = <-ended:
+		// It ended by itself, and stands no more: whoever started us may do so
+		// again. With --slots the program may run in another slot, and is told
+		// to end before we are gone: its guard would kill it at once.
+		patience += r.parent.Limits.Stop + r.parent.Limits.Margin
 	}
-	// The program has ended. What is left is the release, which a server that
-	// is gone must not hold up.
-	err := all.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: 2 * r.c.Timeout})
-	if err != nil {
+	err := all.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: patience})
+	if err != nil && !errors.Is(err, result) { // main says that one
 		r.say("%v", err)
 	}
-	return &app.ExitError{Code: code}
+	return result
 }
 
 // pass takes signals in until done. A goroutine of its own does: run waits for
