@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"strings"
 	"syscall"
 
@@ -95,7 +96,19 @@ func newParser(std app.Streams, exit func(int), opts ...kong.Option) (*kong.Kong
 			{Key: "setup", Title: "Set up:"},
 		}),
 		kong.Bind(std, app.Drivers(stores.Drivers())),
+		kong.KindMapper(reflect.String, kong.MapperFunc(verbatim)),
 	}, opts...)...)
+}
+
+// verbatim takes a value as it is. Kong's own way is through JSON, which has no
+// bytes that are not UTF-8, and programs and files may be named so.
+func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
+	token, err := ctx.Scan.PopValue("string")
+	if err != nil {
+		return err
+	}
+	target.SetString(fmt.Sprint(token.Value)) // from the line, the environment or a tag: a string
+	return nil
 }
 
 // run is the program. It returns the exit status.

@@ -388,6 +388,17 @@ func TestNoHookOutlivesALeaderRunThatIsKilled(t *testing.T) {
 	awaitGone(t, pid)
 }
 
+// A file's name is bytes, in whatever encoding.
+func TestTheProgramGetsItsArgumentsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	args := []string{"a\xffb", "", "é", `a,b\`}
+	code, out, stderr := runProgram(t, []string{"NATS_URL=" + devtest.Serve(t)},
+		append([]string{"run", "jobs", "--on-promote", "printf %s 'c\xffd' >&2", "--", "printf", `%s\n`}, args...)...)
+	if code != 0 || out != strings.Join(args, "\n")+"\n" || !strings.Contains(stderr, "c\xffd") {
+		t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
+	}
+}
+
 func TestAStandbyIsReadyAndSaysWhoLeads(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
