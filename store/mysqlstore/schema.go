@@ -31,7 +31,7 @@ func parseTable(table string) (names, error) {
 		table = DefaultTable
 	}
 	m := tableName.FindStringSubmatch(table)
-	if m == nil || len(m[1]) > maxDatabase || len(m[2]) > maxTable {
+	if len(m) == 0 || len(m[1]) > maxDatabase || len(m[2]) > maxTable {
 		return names{}, fmt.Errorf("%w: table %q: must be one or two names (database.table) of letters, digits and underscores,"+
 			" not beginning with a digit, the database's of at most %d, the table's of at most %d", store.ErrInvalid, table, maxDatabase, maxTable)
 	}

@@ -32,7 +32,7 @@ func parseTable(table string) (names, error) {
 		table = DefaultTable
 	}
 	m := tableName.FindStringSubmatch(table)
-	if m == nil || len(m[1]) > maxSchema || len(m[2]) > maxTable {
+	if len(m) == 0 || len(m[1]) > maxSchema || len(m[2]) > maxTable {
 		return names{}, fmt.Errorf("%w: table %q: must be one or two names (schema.table) of letters, digits and underscores,"+
 			" not beginning with a digit, the schema's of at most %d, the table's of at most %d", store.ErrInvalid, table, maxSchema, maxTable)
 	}

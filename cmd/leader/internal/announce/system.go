@@ -63,18 +63,6 @@ func parse(to string, groups []string) (open func() (system, error), _ error) {
 // password is spoken to at the start.
 var errNotLetIn = errors.New("no server has let us in")
 
-// each makes an announcer for each group.
-func (s *system) each(groups []string, of func(group string) (discovery.Announcer, error)) error {
-	for _, g := range groups {
-		a, err := of(g)
-		if err != nil {
-			return err
-		}
-		s.announcers = append(s.announcers, a)
-	}
-	return nil
-}
-
 // serviceOf returns the name of the service that a URL's path is, or none for
 // the name of each group.
 func serviceOf(u *url.URL, groups []string) (string, error) {

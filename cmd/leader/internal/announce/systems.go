@@ -29,6 +29,18 @@ func openers() map[string]opener {
 	}
 }
 
+// each makes an announcer for each group.
+func (s *system) each(groups []string, of func(group string) (discovery.Announcer, error)) error {
+	for _, g := range groups {
+		a, err := of(g)
+		if err != nil {
+			return err
+		}
+		s.announcers = append(s.announcers, a)
+	}
+	return nil
+}
+
 func openEtcd(u *url.URL, groups []string) (s system, err error) {
 	config, err := etcdstore.ClientConfig(u)
 	if err != nil {

@@ -76,14 +76,13 @@ func TestNoSlotIsLeftWhenTheElectionOfAnotherHasEnded(t *testing.T) {
 	follow := sync.OnceFunc(func() { close(follows) })
 	for i, group := range []string{"g.1", "g.2"} {
 		cfg := leader.ElectionConfig{Group: group, InstanceID: "a", TTL: time.Minute, HeartbeatInterval: time.Second}
-		cfg.Hooks.Transition = func(tr leader.Transition) {
-			switch {
-			case group == "g.2": // it takes part
+		cfg.Hooks.Transition = func(leader.Transition) {
+			if group == "g.2" { // it takes part
 				follow()
-			default:
-				<-follows
-				runtime.Goexit() // a panic of the library
+				return
 			}
+			<-follows
+			runtime.Goexit() // a panic of the library
 		}
 		e, err := leader.NewElectionWithStore(st, cfg)
 		if err != nil {
