@@ -139,7 +139,7 @@ rest: ## part of make test: what is not raced, and panics at random (not timed a
 	cd test && $(GOTEST) -p 1 -race -count=1 -tags faults -run TestAPanicOf ./natsstore
 
 .PHONY: labs
-labs: ## run the guards and stores on real servers, the page in a real browser, slices of fire lab and comparison (10 minutes; the first time the servers are built, 20 more; SERVERS=skip leaves out those)
+labs: ## run the guards and stores on real servers, the whole command, the page in a real browser, slices of fire lab and comparison (10 minutes; the first time the servers are built, 20 more; SERVERS=skip leaves out those)
 	$(call begin,labs)
 	@echo "labs: PostgreSQL, PgBouncer, MariaDB, Redis and Chromium are looked for; what is absent is fetched from Debian into your cache, once"
 	go run ./test/databases/install
