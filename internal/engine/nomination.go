@@ -77,7 +77,7 @@ func (n *nomination) plan(rules *machine.Machine, s *machine.State, now int64) {
 		n.revision, n.at, n.done = rev, machine.Never, false
 		n.scheduleEnd(s, now)
 	}
-	if n.done || n.at != machine.Never || n.env.chooses() {
+	if n.at != machine.Never || n.env.chooses() {
 		return
 	}
 	n.at = rules.NominateAt(s, mrand.Uint64())

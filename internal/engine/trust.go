@@ -81,11 +81,14 @@ func (w *window) open() bool {
 // is the earlier of what both clocks have left: in a suspension only the wall
 // clock goes on, and callers grant no more than what is left.
 func (w *window) until() (mono int64, open bool) {
+	now := w.clock.now()
+	left := min(w.mono.Load()-now.Mono, w.wall.Load()-now.Wall)
+	// Last: a caller that does not get on before this look finds what has
+	// ended the term meanwhile, be it a resignation or the timer.
 	if w.closed.Load() {
 		return 0, false
 	}
-	now := w.clock.now()
-	if left := min(w.mono.Load()-now.Mono, w.wall.Load()-now.Wall); left > 0 {
+	if left > 0 {
 		return now.Mono + left, true
 	}
 	w.expire()
