@@ -193,7 +193,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 			return err
 		}
 	}
-	return c.run(context.WithoutCancel(ctx), path, std) // the signals behind ctx are the program's
+	return c.run(ctx, path, std)
 }
 
 // untilDead is how long the release waits for the program's end: for ever. What

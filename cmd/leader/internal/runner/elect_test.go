@@ -16,7 +16,11 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/candidate"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/guard"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
@@ -50,6 +54,26 @@ func TestRunEndsWithItsElection(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it waits")
 		_ = e.Stop()
+	}
+}
+
+// A signal that comes before leader run asks for them has ended the context, and
+// is not told again. Whoever sent it would wait for nothing.
+func TestASignalBeforeAnythingElseEndsIt(t *testing.T) {
+	c := Command{Group: "g", Program: []string{"true"}, Cgroup: process.CgroupOff, Flags: candidate.Flags{ID: "a", Target: app.Target{
+		Flags: natsconn.Flags{Server: "nats://127.0.0.1:1"}, Bucket: "leaders", Timeout: time.Minute,
+	}}}
+	ctx, signal := context.WithCancel(t.Context())
+	signal()
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx, app.Streams{Out: io.Discard, Err: io.Discard}) }()
+	select {
+	case err := <-ended:
+		if exit, ok := errors.AsType[*app.ExitError](err); !ok || exit.Code != guard.ExitSignal+int(syscall.SIGTERM) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it waits for its server")
 	}
 }
 

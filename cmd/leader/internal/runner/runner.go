@@ -78,7 +78,8 @@ type runner struct {
 // run connects, takes its seats and takes part until the program, a signal or
 // the election ends it. What can be wrong with the command line, the key or the
 // program is found before it connects, since nobody may watch from then on.
-func (c Command) run(ctx context.Context, path string, std app.Streams) error {
+func (c Command) run(signalled context.Context, path string, std app.Streams) error {
+	ctx := context.WithoutCancel(signalled) // the signals behind it are the program's
 	r := &runner{
 		c: &c, err: std.Err, path: path, argv: c.Program, result: make(chan int, 1), shells: make(map[int]struct{}),
 		known: make(map[string]leader.LeaderInfo),
@@ -104,16 +105,9 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 		return leader.Hooks{Call: func(call leader.Call) { r.called(cfg.Group, call) }}
 	}
 	// Before the connection, which may be waited for without end: a signal and
-	// the period of --once end leader run then, too. With room, since Notify
-	// drops what nobody takes at once.
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, guard.Signals()...)
-	defer signal.Stop(signals)
-	// pass ends with this function, not with ctx: that carries no signal (Run)
-	// and is never done.
-	done := make(chan struct{})
-	defer close(done)
-	go r.pass(signals, done)
+	// the period of --once end leader run then, too.
+	unheed := r.heed(signalled)
+	defer unheed()
 	beside, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.beginPeriod(beside)
@@ -260,6 +254,25 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 		r.say("%v", err)
 	}
 	return result
+}
+
+// heed takes signals in until stop is called. One that has ended the context
+// came before, and is not told again.
+func (r *runner) heed(signalled context.Context) (stop func()) {
+	// With room, since Notify drops what nobody takes at once.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, guard.Signals()...)
+	// pass ends with this, not with a context: that of run carries no signal
+	// and is never done.
+	done := make(chan struct{})
+	go r.pass(signals, done)
+	if signalled.Err() != nil {
+		r.receive(syscall.SIGTERM)
+	}
+	return func() {
+		close(done)
+		signal.Stop(signals)
+	}
 }
 
 // pass takes signals in until done. A goroutine of its own does: run waits for
