@@ -327,11 +327,27 @@ func TestMissingFilesAndContextsAreNamed(t *testing.T) {
 	}
 }
 
+func TestServersOfAListAreShown(t *testing.T) {
+	for urls, want := range map[string]string{
+		"nats://a:1,nats://b:2":           "nats://a:1,nats://b:2",
+		"nats://a:1, b:2":                 "nats://a:1,b:2",
+		"nats://u:p@a:1,b:2,tls://u:p@c,": "nats://***@a:1,b:2,tls://***@c,",
+		"nats://u:p@a:1,u:p@b:2":          "nats://***@b:2", // a could be part of a password
+		"a,b":                             "a,b",
+	} {
+		if got := Redacted(urls); got != want {
+			t.Errorf("%s: %s, want %s", urls, got, want)
+		}
+	}
+}
+
 func TestPasswordsAreNotShown(t *testing.T) {
 	for _, urls := range []string{
 		"nats://u:secret@127.0.0.1:1,nats://u:secret@127.0.0.1:2",
 		"u:secret@127.0.0.1:2", "secret@127.0.0.1:2", // to which nats adds the scheme
 		"nats://u:%secret@127.0.0.1:2", "nats://u:sec/secret@127.0.0.1:2", "nats://u:s@secret@127.0.0.1:2", // which are no URLs
+		// A list to nats, which cuts at commas.
+		"nats://u:secret,4@127.0.0.1:2", "u:secret,s@127.0.0.1:2", "nats://127.0.0.1:1,nats://u:s,e,secret,@127.0.0.1:2",
 	} {
 		_, err := try(t, nil, "--server="+urls)
 		if err == nil || strings.Contains(err.Error(), "sec") || !strings.Contains(err.Error(), "127.0.0.1:2") {

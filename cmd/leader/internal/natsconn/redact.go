@@ -15,21 +15,31 @@ func (s Settings) Shown() string { return Redacted(s.URL) }
 // It does not read them as URLs. They may be none, as one with a password in
 // which a sign is not escaped, or one without a scheme, which nats adds: these
 // are shown, too, and in error messages above all. A user part ends with the
-// last @ then, since a password may hold what ends one in a URL.
+// last @ then, since a password may hold what ends one in a URL, and a comma,
+// too: only a scheme begins the next URL for sure.
 func Redacted(urls string) string {
-	list := strings.Split(urls, ",")
-	for i, one := range list {
-		one = strings.TrimSpace(one)
-		scheme, rest, ok := strings.Cut(one, "://")
+	var shown []string
+	for piece := range strings.SplitSeq(urls, ",") {
+		piece = strings.TrimSpace(piece)
+		scheme, rest, ok := strings.Cut(piece, "://")
 		if scheme += "://"; !ok {
-			scheme, rest = "", one
+			scheme, rest = "", piece
 		}
 		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-			one = scheme + "***" + rest[at:]
+			// What came since the last scheme may be the user part's.
+			for !ok && len(shown) > 0 {
+				last := shown[len(shown)-1]
+				shown = shown[:len(shown)-1]
+				scheme, _, ok = strings.Cut(last, "://")
+				if scheme += "://"; !ok {
+					scheme = ""
+				}
+			}
+			piece = scheme + "***" + rest[at:]
 		}
-		list[i] = one
+		shown = append(shown, piece)
 	}
-	return strings.Join(list, ",")
+	return strings.Join(shown, ",")
 }
 
 // errURL is in place of what the standard library says, which repeats the URL.
