@@ -112,8 +112,11 @@ func (c KeygenCommand) key() (key proof.Key, made bool, err error) {
 }
 
 // WriteFile replaces a file as a whole: what reads it sees the old text or the
-// new one.
+// new one. Of a link it replaces the file behind it.
 func WriteFile(path string, text []byte, mode fs.FileMode) error {
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		path = file
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err

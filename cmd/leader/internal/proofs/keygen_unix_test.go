@@ -56,6 +56,30 @@ func TestAKeyThatCannotBeWrittenLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+// Those who verify read the file behind the link.
+func TestTheSetBehindALinkIsAddedTo(t *testing.T) {
+	dir := t.TempDir()
+	set, link := filepath.Join(dir, "set"), filepath.Join(dir, "link")
+	for i, keys := range []string{set, link} {
+		c := proofs.KeygenCommand{Key: filepath.Join(dir, string(rune('a'+i))), Keys: keys}
+		if err := c.Run(app.Streams{Out: new(bytes.Buffer)}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			if err := os.Symlink("set", link); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	text, err := os.ReadFile(set)
+	if err != nil || bytes.Count(text, []byte(`"kid"`)) != 2 {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link: %v, %v", info, err)
+	}
+}
+
 // The set would take the place of the key.
 func TestTheKeyAndTheSetAreTwoFilesWhateverTheirNames(t *testing.T) {
 	for name, link := range map[string]func(t *testing.T, dir string) (key, keys string){
