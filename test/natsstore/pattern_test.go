@@ -28,20 +28,30 @@ func listenWide(tb testing.TB, s store.PatternWatcher, pattern string) *wideHear
 	tb.Helper()
 	h := &wideHeard{heard: &heard{tb: tb, entries: make(chan store.Entry, 1<<16)}, present: make(chan int, 100)}
 	n := 0
-	stop, err := s.WatchPattern(tb.Context(), pattern,
-		func(e store.Entry) { n++; h.entries <- e },
-		func(err error) {
-			if err != nil {
-				tb.Error(err)
-			}
-			h.present <- n
-		})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(stop)
+	natslab.Eventually(tb, "watch of "+pattern, func(context.Context) error {
+		stop, err := s.WatchPattern(tb.Context(), pattern,
+			func(e store.Entry) { n++; h.entries <- e },
+			func(err error) {
+				if err != nil {
+					tb.Error(err)
+				}
+				h.present <- n
+			})
+		switch {
+		case err == nil:
+			tb.Cleanup(stop)
+		case !errors.Is(err, store.ErrTransient):
+			tb.Fatal(err)
+		}
+		return err
+	})
 	return h
 }
+
+// forgetful are the options of stores on a cluster. It loses a question about a
+// stream that has no leader at the moment, which is asked again after half of
+// the timeout.
+func forgetful() natsstore.Options { return natsstore.Options{Timeout: 20 * time.Second} }
 
 // complete waits for the end of the present state.
 func (h *wideHeard) complete() (entries int) {
@@ -279,8 +289,8 @@ func TestPatternWatchSurvivesTheLossOfTheStreamsLeader(t *testing.T) {
 			bucket := newBucket()
 			nc := cluster.Connect(t)
 			mode.make(t, nc, bucket)
-			s := open(t, cluster.NotStreamLeader("KV_"+bucket).Connect(t), bucket, natsstore.Options{})
-			writer := open(t, nc, bucket, natsstore.Options{})
+			s := open(t, cluster.NotStreamLeader("KV_"+bucket).Connect(t), bucket, forgetful())
+			writer := open(t, nc, bucket, forgetful())
 			rev := eventually(t, writer, "team.a", 0, "before")
 			h := listenWide(t, s, "team.*")
 			h.seen("team.a", rev)
@@ -329,7 +339,7 @@ func TestPatternWatchUnderLoadKeepsTheOrderOfRevisions(t *testing.T) {
 	}
 	hs := make([]*wideHeard, 20)
 	for i := range hs {
-		hs[i] = listenWide(t, open(t, cluster.Nodes[i%3].Connect(t), bucket, natsstore.Options{}), "team.*")
+		hs[i] = listenWide(t, open(t, cluster.Nodes[i%3].Connect(t), bucket, forgetful()), "team.*")
 		hs[i].complete()
 	}
 	cancel()
