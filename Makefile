@@ -98,7 +98,7 @@ release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists
 GOTEST := go test -vet=off -timeout $(TIMEOUT)
 
 .PHONY: test
-test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 8 minutes)
+test: ## run the tests of all modules but those of make labs, shuffled, with the race detector where there are goroutines (some 8 minutes)
 	$(call begin,test)
 	@# First of all, and once: many tests build the command, and those that do so at once each compile what the cache lacks.
 	@go list -export -tags natsonly ./cmd/leader >/dev/null
