@@ -26,26 +26,41 @@ type wideHeard struct {
 
 func listenWide(tb testing.TB, s store.PatternWatcher, pattern string) *wideHeard {
 	tb.Helper()
-	h := &wideHeard{heard: &heard{tb: tb, entries: make(chan store.Entry, 1<<16)}, present: make(chan int, 100)}
-	n := 0
-	natslab.Eventually(tb, "watch of "+pattern, func(context.Context) error {
-		stop, err := s.WatchPattern(tb.Context(), pattern,
-			func(e store.Entry) { n++; h.entries <- e },
-			func(err error) {
-				if err != nil {
-					tb.Error(err)
-				}
-				h.present <- n
-			})
-		switch {
-		case err == nil:
-			tb.Cleanup(stop)
-		case !errors.Is(err, store.ErrTransient):
+	h, err := tryWide(tb, s, pattern)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return h
+}
+
+// listenOnCluster is listenWide with a store of forgetful options.
+func listenOnCluster(tb testing.TB, s store.PatternWatcher, pattern string) (h *wideHeard) {
+	tb.Helper()
+	natslab.Eventually(tb, "watch of "+pattern, func(context.Context) (err error) {
+		if h, err = tryWide(tb, s, pattern); err != nil && !errors.Is(err, store.ErrTransient) {
 			tb.Fatal(err)
 		}
 		return err
 	})
 	return h
+}
+
+func tryWide(tb testing.TB, s store.PatternWatcher, pattern string) (*wideHeard, error) {
+	tb.Helper()
+	h := &wideHeard{heard: &heard{tb: tb, entries: make(chan store.Entry, 1<<16)}, present: make(chan int, 100)}
+	n := 0
+	stop, err := s.WatchPattern(tb.Context(), pattern,
+		func(e store.Entry) { n++; h.entries <- e },
+		func(err error) {
+			if err != nil {
+				tb.Error(err)
+			}
+			h.present <- n
+		})
+	if err == nil {
+		tb.Cleanup(stop)
+	}
+	return h, err
 }
 
 // forgetful are the options of stores on a cluster. It loses a question about a
@@ -292,7 +307,7 @@ func TestPatternWatchSurvivesTheLossOfTheStreamsLeader(t *testing.T) {
 			s := open(t, cluster.NotStreamLeader("KV_"+bucket).Connect(t), bucket, forgetful())
 			writer := open(t, nc, bucket, forgetful())
 			rev := eventually(t, writer, "team.a", 0, "before")
-			h := listenWide(t, s, "team.*")
+			h := listenOnCluster(t, s, "team.*")
 			h.seen("team.a", rev)
 			leader := cluster.StreamLeader("KV_" + bucket)
 			leader.Stop()
@@ -339,7 +354,7 @@ func TestPatternWatchUnderLoadKeepsTheOrderOfRevisions(t *testing.T) {
 	}
 	hs := make([]*wideHeard, 20)
 	for i := range hs {
-		hs[i] = listenWide(t, open(t, cluster.Nodes[i%3].Connect(t), bucket, forgetful()), "team.*")
+		hs[i] = listenOnCluster(t, open(t, cluster.Nodes[i%3].Connect(t), bucket, forgetful()), "team.*")
 		hs[i].complete()
 	}
 	cancel()
