@@ -65,7 +65,8 @@ LABS   := /(test/(fence/sqlfence|fence/stalewriter|databases|dash|metrics|migrat
 WHOLE  := /cmd/leader(/internal/(announce|stores))?$$
 PURE    := ./internal/machine ./internal/specification ./internal/record ./internal/preference ./tasks/internal/core
 PLAIN   := ./cmd/leader $(addprefix ./cmd/leader/internal/,archive bucket output rights stores version) ./examples \
-	./examples/scheduler ./fence/sqlfence ./inspect ./internal/boundaries ./store $(addprefix ./store/natsstore/internal/,feed pattern registry request retry watch wire) \
+	./examples/scheduler ./fence/sqlfence ./inspect ./internal/boundaries ./store \
+	$(addprefix ./store/natsstore/internal/,feed pattern registry request retry watch wire) \
 	./tasks/wire ./test/agent $(addprefix ./test/chaos/internal/,history mutant results schedule) ./test/internal/reporting \
 	./test/internal/storefigures
 empty   :=
@@ -328,6 +329,8 @@ lint: $(LINTER) ## part of make check: lint every module, with go vet (some five
 		echo "check: lint $$dir"; \
 		(cd "$$dir" && $(LINTER) run ./...) || exit 1; \
 	done
+	@echo "check: lint cmd/leader for NATS alone"
+	@cd cmd/leader && $(LINTER) run --build-tags natsonly . ./internal/announce/... ./internal/stores/...
 	@echo "check: lint tools"
 	@$(TOOLS) $(LINTER) run ./...
 	@echo "check: lint test/compare"
