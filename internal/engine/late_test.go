@@ -17,8 +17,8 @@ import (
 // These tests are about a goroutine that does not get on between two looks of
 // one call, as happens on a busy machine, while the term ends.
 
-// A halting machine has one goroutine wait in its so-manieth look at the clock,
-// until something has happened.
+// A halting machine has one goroutine wait in its nth look at the clock until
+// something has happened.
 type halting struct {
 	origin    time.Time
 	goroutine atomic.Uint64
@@ -52,9 +52,9 @@ type silent struct{}
 func (silent) Set(int64) {}
 func (silent) Stop()     {}
 
-// halt has call, of a candidate that leads, wait in its so-manieth look at the
-// clock until the term has ended and, if again is set, the next has begun. It
-// returns what call did and in which term it was begun.
+// halt has call, of a candidate that leads, wait in the look at the clock of
+// that number until the term has ended and, if again is set, the next has begun.
+// It returns the term in which call was begun, and what call returned.
 func halt(t *testing.T, looks int, again bool, call func(context.Context, *Candidate) error) (term leadership.Term, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

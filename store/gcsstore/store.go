@@ -67,8 +67,8 @@ var (
 
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]+[a-z0-9]$`)
 
-// validBucket reports whether Cloud Storage takes the name, as it does some
-// more.
+// validBucket reports whether Cloud Storage may take the name. It refuses some
+// that pass here.
 func validBucket(name string) bool { return len(name) <= 222 && bucketName.MatchString(name) }
 
 // New returns a Store over the user's own service, which must not be nil. It

@@ -244,9 +244,9 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 	case code := <-r.result: // the program has ended
 		result = &app.ExitError{Code: code}
 	case result = <-ended:
-		// It ended by itself, and stands no more: whoever started us may do so
-		// again. With --slots the program may run in another slot, and is told
-		// to end before we are gone: its guard would kill it at once.
+		// The election has ended by itself. Whoever started leader run may start
+		// it again. With --slots the program may run in another slot: it is told
+		// to end before leader run does, since its guard would kill it at once.
 		patience += r.parent.Limits.Stop + r.parent.Limits.Margin
 	}
 	err := all.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: patience})
