@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"reflect"
 	"strings"
 	"syscall"
@@ -113,7 +111,7 @@ func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := app.UntilSignal(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	stores.Quiet()
 	ctx, unread := context.WithCancel(ctx)

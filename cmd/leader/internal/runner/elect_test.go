@@ -58,22 +58,34 @@ func TestRunEndsWithItsElection(t *testing.T) {
 }
 
 // A signal that comes before leader run asks for them has ended the context, and
-// is not told again. Whoever sent it would wait for nothing.
+// is not told again. Whoever sent it would wait for nothing, and reads from the
+// exit status which one it was.
 func TestASignalBeforeAnythingElseEndsIt(t *testing.T) {
-	c := Command{Group: "g", Program: []string{"true"}, Cgroup: process.CgroupOff, Flags: candidate.Flags{ID: "a", Target: app.Target{
-		Flags: natsconn.Flags{Server: "nats://127.0.0.1:1"}, Bucket: "leaders", Timeout: time.Minute,
-	}}}
-	ctx, signal := context.WithCancel(t.Context())
-	signal()
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx, app.Streams{Out: io.Discard, Err: io.Discard}) }()
-	select {
-	case err := <-ended:
-		if exit, ok := errors.AsType[*app.ExitError](err); !ok || exit.Code != guard.ExitSignal+int(syscall.SIGTERM) {
-			t.Error(err)
-		}
-	case <-time.After(time.Minute):
-		t.Error("it waits for its server")
+	for name, early := range map[string]struct {
+		cause error
+		want  syscall.Signal
+	}{
+		"interrupted":         {app.Signal{Signal: syscall.SIGINT}, syscall.SIGINT},
+		"the terminal left":   {app.Signal{Signal: syscall.SIGHUP}, syscall.SIGHUP},
+		"its reader has left": {nil, syscall.SIGTERM},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Command{Group: "g", Program: []string{"true"}, Cgroup: process.CgroupOff, Flags: candidate.Flags{ID: "a", Target: app.Target{
+				Flags: natsconn.Flags{Server: "nats://127.0.0.1:1"}, Bucket: "leaders", Timeout: time.Minute,
+			}}}
+			ctx, end := context.WithCancelCause(t.Context())
+			end(early.cause)
+			ended := make(chan error, 1)
+			go func() { ended <- c.Run(ctx, app.Streams{Out: io.Discard, Err: io.Discard}) }()
+			select {
+			case err := <-ended:
+				if exit, ok := errors.AsType[*app.ExitError](err); !ok || exit.Code != guard.ExitSignal+int(early.want) {
+					t.Errorf("%v: %+v", err, exit)
+				}
+			case <-time.After(time.Minute):
+				t.Error("it waits for its server")
+			}
+		})
 	}
 }
 

@@ -267,7 +267,11 @@ func (r *runner) heed(signalled context.Context) (stop func()) {
 	done := make(chan struct{})
 	go r.pass(signals, done)
 	if signalled.Err() != nil {
-		r.receive(syscall.SIGTERM)
+		early := syscall.SIGTERM // what ends it otherwise stands for none: its output's reader has left
+		if s, ok := errors.AsType[app.Signal](context.Cause(signalled)); ok {
+			early = s.Signal
+		}
+		r.receive(early)
 	}
 	return func() {
 		close(done)

@@ -1,0 +1,39 @@
+package app
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// A Signal is the cause (see context.Cause) of a context that a signal ended.
+type Signal struct{ syscall.Signal }
+
+// Error says which signal.
+func (s Signal) Error() string { return "signal: " + s.String() }
+
+// UntilSignal returns a context that the first of the signals ends. As with
+// signal.NotifyContext, the signals keep away from the program until stop is
+// called, which ends the context, too. That one tells which signal it was by
+// its text alone.
+func UntilSignal(ctx context.Context, signals ...syscall.Signal) (_ context.Context, stop func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	got := make(chan os.Signal, 1)
+	for _, s := range signals {
+		signal.Notify(got, s)
+	}
+	go func() {
+		select {
+		case s := <-got:
+			if sig, ok := s.(syscall.Signal); ok { // as all are
+				end(Signal{sig})
+			}
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		end(context.Canceled)
+		signal.Stop(got)
+	}
+}

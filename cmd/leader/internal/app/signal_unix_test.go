@@ -1,0 +1,42 @@
+//go:build unix
+
+package app
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestASignalIsTheCauseOfAnEnd(t *testing.T) {
+	ctx, stop := UntilSignal(t.Context(), syscall.SIGUSR1, syscall.SIGUSR2)
+	defer stop()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the signal ends nothing")
+	}
+	// A context that is made of it has the same cause.
+	below, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if s, ok := errors.AsType[Signal](context.Cause(below)); !ok || s.Signal != syscall.SIGUSR2 {
+		t.Errorf("the cause is %v", context.Cause(below))
+	}
+}
+
+func TestWithoutASignalThereIsNoCause(t *testing.T) {
+	ctx, stop := UntilSignal(t.Context(), syscall.SIGUSR1)
+	if ctx.Err() != nil {
+		t.Error("it has ended already")
+	}
+	stop()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		t.Errorf("the cause is %v", cause)
+	}
+}
