@@ -348,6 +348,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 		"nats://u:%secret@127.0.0.1:2", "nats://u:sec/secret@127.0.0.1:2", "nats://u:s@secret@127.0.0.1:2", // which are no URLs
 		// A list to nats, which cuts at commas.
 		"nats://u:secret,4@127.0.0.1:2", "u:secret,s@127.0.0.1:2", "nats://127.0.0.1:1,nats://u:s,e,secret,@127.0.0.1:2",
+		"nats://u:secret,x://4@127.0.0.1:2", "u:secret,://@127.0.0.1:2", "nats://u:secret,x://,4@127.0.0.1:2", "secret://@127.0.0.1:2",
 	} {
 		_, err := try(t, nil, "--server="+urls)
 		if err == nil || strings.Contains(err.Error(), "sec") || !strings.Contains(err.Error(), "127.0.0.1:2") {

@@ -16,30 +16,34 @@ func (s Settings) Shown() string { return Redacted(s.URL) }
 // which a sign is not escaped, or one without a scheme, which nats adds: these
 // are shown, too, and in error messages above all. A user part ends with the
 // last @ then, since a password may hold what ends one in a URL, and a comma,
-// too: only a scheme begins the next URL for sure.
+// too: only a scheme of nats begins the next URL.
 func Redacted(urls string) string {
 	var shown []string
 	for piece := range strings.SplitSeq(urls, ",") {
 		piece = strings.TrimSpace(piece)
-		scheme, rest, ok := strings.Cut(piece, "://")
-		if scheme += "://"; !ok {
-			scheme, rest = "", piece
-		}
+		scheme, rest := cutScheme(piece)
 		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 			// What came since the last scheme may be the user part's.
-			for !ok && len(shown) > 0 {
-				last := shown[len(shown)-1]
+			for scheme == "" && len(shown) > 0 {
+				scheme, _ = cutScheme(shown[len(shown)-1])
 				shown = shown[:len(shown)-1]
-				scheme, _, ok = strings.Cut(last, "://")
-				if scheme += "://"; !ok {
-					scheme = ""
-				}
 			}
 			piece = scheme + "***" + rest[at:]
 		}
 		shown = append(shown, piece)
 	}
 	return strings.Join(shown, ",")
+}
+
+// cutScheme cuts the scheme of a server from what follows. Another scheme than
+// these is a mistake, or part of a password.
+func cutScheme(piece string) (scheme, rest string) {
+	for _, scheme := range []string{"nats://", "tls://", "ws://", "wss://"} {
+		if n := len(scheme); len(piece) >= n && strings.EqualFold(piece[:n], scheme) {
+			return piece[:n], piece[n:]
+		}
+	}
+	return "", piece
 }
 
 // errURL is in place of what the standard library says, which repeats the URL.
