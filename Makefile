@@ -6,8 +6,12 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 # Without the directory's path in what is compiled, the build cache answers for our own packages in every clone, and for
-# the explorers' verdicts; and the release, which is built so, shares what it compiles with the tests.
-export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+# the explorers' verdicts. Without what a debugger reads (DWARF; stack traces and profiles do not) the compiler has a
+# sixth less to do.
+FLAGS := -trimpath -gcflags=all=-dwarf=false
+export GOFLAGS := $(strip $(filter-out $(FLAGS),$(GOFLAGS)) $(FLAGS))
+# As a release is built. The race detector needs cgo (RACETEST below).
+export CGO_ENABLED := 0
 
 # A test fails by its own deadlines. This one only ends a package whose tests hang. It is three times what the slowest
 # was ever seen to take: internal/machine, 19 minutes on a busy machine. Of those with the race detector test/natsstore
@@ -50,28 +54,32 @@ help: ## show this list; the times are those of two cores, with everything built
 demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; until you end it)
 	go run ./cmd/leader demo $(ARGS)
 
-# What the race detector is not for: parts without a goroutine, where it finds nothing and takes ten times as long; and
-# the two examples over SQLite, which takes the compiler minutes with it: the goroutines of one are those of store/feed,
-# and the other has none but the library's. What PLAIN needs is compiled without the race detector anyway, for the
-# programs that the tests build and for the random schedules below. Among it is the command as a whole, which has no
-# goroutine outside of its packages below internal.
-# Left to make labs are the labs' own packages, and the modules of the stores besides NATS, whose clients take a new
-# machine six minutes of a processor to compile. So make test tests a command for NATS alone (the tag natsonly), and make
-# labs the whole command. Of the others the lab of clocks compiles Go's own packages anew, for two processors; the lab of
-# metrics is Prometheus itself; and the example of a web service knows Kubernetes.
-OTHERS := /(store/(redis|pg|mysql|etcd|consul|k8s|s3|gcs|mongo)store|discovery/(etcd|consul|k8s)discovery|leaderkube)(/|$$)
-LABS   := /(test/(fence/sqlfence|fence/stalewriter|databases|dash|metrics|migrate|proxy|stores|chaos/internal/skew)|examples/web)(/|$$)|$(OTHERS)
-# What make labs tests once more, with all stores.
-WHOLE  := /cmd/leader(/internal/(announce|stores))?$$
+# What the race detector is not for: parts without a goroutine, where it finds nothing and takes ten times as long. What
+# PLAIN needs is compiled without the race detector anyway, for the programs that the tests build and for the random
+# schedules below. Among it is the command as a whole, which has no goroutine outside of its packages below internal.
 PURE    := ./internal/machine ./internal/specification ./internal/record ./internal/preference ./tasks/internal/core
-PLAIN   := ./cmd/leader $(addprefix ./cmd/leader/internal/,archive bucket output rights stores version) ./examples \
-	./examples/scheduler ./fence/sqlfence ./inspect ./internal/boundaries ./store \
+PLAIN   := ./cmd/leader $(addprefix ./cmd/leader/internal/,archive bucket output rights stores version) \
+	./fence/sqlfence ./inspect ./internal/boundaries ./store \
 	$(addprefix ./store/natsstore/internal/,feed pattern registry request retry watch wire) \
 	./tasks/wire ./test/agent $(addprefix ./test/chaos/internal/,history mutant results schedule) ./test/internal/reporting \
 	./test/internal/storefigures
+# Left to make labs are the labs' own packages, and what a new machine compiles or fetches for long: the modules of the
+# stores besides NATS, with their clients, six minutes of a processor. So make test tests a command for NATS alone (the
+# tag natsonly), and make labs the whole command. Of the others the lab of clocks compiles Go's own packages anew, for two
+# processors; the lab of metrics is Prometheus itself; the example of a web service and the tests of manifests know
+# Kubernetes; two examples are over SQLite; and the modules as a proxy will serve them require all that any of them does.
+OTHERS := /(store/(redis|pg|mysql|etcd|consul|k8s|s3|gcs|mongo)store|discovery/(etcd|consul|k8s)discovery|leaderkube)(/|$$)
+LABS   := /(test/(fence/sqlfence|fence/stalewriter|databases|dash|metrics|migrate|proxy|stores|chaos/internal/skew)|examples/web)(/|$$)|$(OTHERS)
+# Of the labs, without the race detector: nothing of these has a goroutine but store/feed, which make test tests. SQLite is
+# translated from C, and takes several times as long with it.
+QUIET  := ./examples ./examples/scheduler ./examples/sqlitestore ./test/release
+# What make labs tests once more, with all stores.
+WHOLE  := /cmd/leader(/internal/(announce|stores))?$$
 empty   :=
 space   := $(empty) $(empty)
-UNRACED := /($(subst $(space),|,$(patsubst ./%,%,$(PURE) $(PLAIN)))|test/release|examples/sqlitestore)$$
+paths    = /($(subst $(space),|,$(patsubst ./%,%,$(1))))
+# The modules outside of the workspace.
+OUTSIDE := ^\.$(call paths,$(BESIDE))(/|$$)
 # How long a command took, printed at its end: $(call begin,NAME) first, $(call took,NAME) last.
 begin = @mkdir -p .out && date +%s > .out/$(1).begun
 took  = @echo "$(1): passed in $$(( $$(date +%s) - $$(cat .out/$(1).begun) )) s"
@@ -97,6 +105,12 @@ release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists
 
 # make check vets all of it, with the linter. To vet as well while testing takes a new machine 80 s of a processor.
 GOTEST := go test -vet=off -timeout $(TIMEOUT)
+# The programs that a test builds are without cgo, as everywhere.
+RACETEST := CGO_ENABLED=1 $(GOTEST) -race -exec "env CGO_ENABLED=0"
+# All packages of the workspace that have tests, and, by TESTED, those that match no pattern. By their directories, since
+# go list work reads what all packages import: a new machine would fetch the clients of other stores to test none.
+TESTED = go list -e -f '{{if or .TestGoFiles .XTestGoFiles .InvalidGoFiles}}{{.ImportPath}}{{end}}' $$( \
+	git ls-files -co --exclude-standard '*_test.go' | sed 's|^|./|; s|/[^/]*$$||' | sort -u | grep -Ev '/testdata(/|$$)|$(1)')
 
 .PHONY: test
 test: ## run the tests of all modules but those of make labs, shuffled, with the race detector where there are goroutines (some 8 minutes)
@@ -121,23 +135,20 @@ raced rest: export GOFLAGS := $(strip $(GOFLAGS) -tags=natsonly)
 .PHONY: raced
 raced: ## part of make test: the tests of what has goroutines, with the race detector (as long as make test)
 	@# Three packages at a time, since many wait for leases more than they compute.
-	$(GOTEST) -p 3 -race -shuffle=on -count=1 $$(go list work | grep -Ev '$(LABS)|$(UNRACED)')
+	packages=$$($(call TESTED,$(OUTSIDE)|$(LABS)|$(call paths,$(PURE) $(PLAIN) $(QUIET))$$)) && $(RACETEST) -p 3 -shuffle=on -count=1 $$packages
 
 # One package at a time, beside those.
 .PHONY: rest
 rest: ## part of make test: what is not raced, and panics at random (not timed alone)
 	@# What takes several times as long with the race detector, and is the same code as above: all random schedules, of which
-	@# there are a few above, servers in a cluster, and SQLite, which is translated from C.
+	@# there are a few above, and servers in a cluster.
 	$(GOTEST) -p 1 -shuffle=on -count=1 \
-		-run '^(TestSimulation|TestRolesSettleEvenlyWhateverHappened|TestConformance(InACluster|ThroughALeafNode)|TestStore)$$' \
-		. ./test/natsstore ./examples/sqlitestore
+		-run '^(TestSimulation|TestRolesSettleEvenlyWhateverHappened|TestConformance(InACluster|ThroughALeafNode))$$' . ./test/natsstore
 	$(GOTEST) -p 1 -shuffle=on -count=1 $(PLAIN)
-	@# The modules as a proxy will serve them. It runs the go command, and compresses.
-	cd test && $(GOTEST) -p 1 -count=1 ./release
 	@# Once more, with panics at random in each goroutine of ours. Last, since on a new machine the others compile by then
 	@# what these need, too.
-	$(GOTEST) -p 1 -race -count=1 -tags faults -run "TestFaults|TestAPanic" . ./advisory
-	cd test && $(GOTEST) -p 1 -race -count=1 -tags faults -run TestAPanicOf ./natsstore
+	$(RACETEST) -p 1 -count=1 -tags faults -run "TestFaults|TestAPanic" . ./advisory
+	cd test && $(RACETEST) -p 1 -count=1 -tags faults -run TestAPanicOf ./natsstore
 
 .PHONY: labs
 labs: ## run the guards and stores on real servers, the whole command, the page in a real browser, slices of fire lab and comparison (10 minutes; the first time the servers are built, 20 more; SERVERS=skip leaves out those)
@@ -159,14 +170,15 @@ labs: ## run the guards and stores on real servers, the whole command, the page 
 			[ -z "$$tags" ] || ($(OPERATOR) LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
 			exit $$beside; } & beside=$$!; \
 		[ $(AT_ONCE) -gt 1 ] || wait $$beside || failed=1; \
-		go test -p $(AT_ONCE) -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)|$(WHOLE)' | grep -Ev "$$out"); \
+		$(RACETEST) -p $(AT_ONCE) -shuffle=on -count=1 $$tags $$(go list work | grep -E '$(LABS)|$(WHOLE)' | grep -Ev "$$out"); \
 		status=$$?; [ $(AT_ONCE) = 1 ] || wait $$beside || failed=1; [ $$failed = 0 ] || status=1; \
 		[ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
 		stores() { go list work | grep -E '/test/stores/([a-z0-9]+store|redis)$$' | grep "$$1" "$$out" | sed 's|.*/||' | paste -s -d ' ' -; }; \
 		echo "labs: stores whose tests ran, where their servers could be had: $$(stores -Ev); left out: $$(stores -E | grep . || echo none)"; exit $$status
+	$(GOTEST) -p $(AT_ONCE) -shuffle=on -count=1 $(QUIET)
 	@# On PostgreSQL 18 where make postgresql18 was: what may depend on the version, in some ten seconds.
-	@if go run ./test/databases/install -only postgresql18 -look; then cd test/stores && LEADER_POSTGRESQL=18 go test -race -count=1 \
-		-timeout $(TIMEOUT) -run '^(TestElections|TestShortHistoriesAreLinearizable)$$' ./pgstore -args -histories 50; fi
+	@if go run ./test/databases/install -only postgresql18 -look; then cd test/stores && LEADER_POSTGRESQL=18 $(RACETEST) -count=1 \
+		-run '^(TestElections|TestShortHistoriesAreLinearizable)$$' ./pgstore -args -histories 50; fi
 	@# By themselves and without the race detector: what they demand is traffic, not speed.
 	@# The fire lab also has to condemn a library with a bug, since a lab that cannot fail shows nothing,
 	@# and one without a margin, which is a bug only where clocks run at different rates.
