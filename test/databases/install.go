@@ -17,7 +17,7 @@ import (
 )
 
 // errAbsent: neither the machine nor the cache has the server.
-var errAbsent = errors.New("the server is not installed: run `make test` or `go run ./test/databases/install`, " +
+var errAbsent = errors.New("the server is not installed: run `make labs` or `go run ./test/databases/install`, " +
 	"or install PostgreSQL, PgBouncer, MariaDB and Redis by the system's own means")
 
 // programs are what the tests need, and the Debian packages that have them.

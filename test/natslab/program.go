@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A Program stands for the test in programs that are none: benchmarks and labs
@@ -61,8 +62,20 @@ func (p *Program) TempDir() string {
 	if err != nil {
 		p.Fatal(err)
 	}
-	p.Cleanup(func() { _ = os.RemoveAll(dir) })
+	p.Cleanup(func() { remove(dir) })
 	return dir
+}
+
+// remove removes a directory of a server that was stopped. The server may write
+// a stream's state still, after it says that it has shut down (nats-server
+// 2.15.2), and a directory that gets a file meanwhile cannot be removed.
+func remove(dir string) {
+	for range 50 {
+		if os.RemoveAll(dir) == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // Close ends what was started, the latest first.

@@ -74,7 +74,7 @@ func served(t *testing.T) *market {
 // TestTheProgramThatAUserInstalls installs the command as a user does, and
 // makes the list of its modules and the image, as goreleaser has them made. It
 // runs beside [TestTheSnapshot], since go install compiles what goreleaser
-// compiles, and make test little of that: its tests use cgo.
+// compiles, and make test nothing of that: it has the compiler do less.
 func TestTheProgramThatAUserInstalls(t *testing.T) {
 	if *snapshotDir == "" {
 		t.Skip("SKIPPED: make release-snapshot runs it")
