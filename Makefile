@@ -142,9 +142,8 @@ raced: ## part of make test: the tests of what has goroutines, with the race det
 .PHONY: rest
 rest: ## part of make test: what is not raced, and panics at random (not timed alone)
 	@# What takes several times as long with the race detector, and is the same code as above: all random schedules, of which
-	@# there are a few above, and servers in a cluster.
-	$(GOTEST) -p 1 -shuffle=on -count=1 \
-		-run '^(TestSimulation|TestRolesSettleEvenlyWhateverHappened|TestConformance(InACluster|ThroughALeafNode))$$' . ./test/natsstore
+	@# there are a few above, servers in a cluster, and thousands of watches.
+	$(GOTEST) -p 1 -shuffle=on -count=1 -run '^(TestSimulation|TestRolesSettleEvenlyWhateverHappened|TestConformance(InACluster|ThroughALeafNode)|TestAThousandWatchesShareOneGoroutine|TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost)$$' . ./test/natsstore
 	$(GOTEST) -p 1 -shuffle=on -count=1 $(PLAIN)
 	@# Once more, with panics at random in each goroutine of ours. Last, since on a new machine the others compile by then
 	@# what these need, too.

@@ -207,6 +207,7 @@ func TestWatchSurvivesTheLossOfTheStreamsLeader(t *testing.T) {
 
 // It runs alone, since it counts the goroutines of the process.
 func TestAThousandWatchesShareOneGoroutine(t *testing.T) {
+	elsewhere(t)
 	srv := natslab.Start(t)
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {

@@ -109,6 +109,7 @@ func fill(tb testing.TB, nc *nats.Conn, bucket string, n int) {
 // queue of a small store holds. The test runs alone, since it counts the
 // goroutines of the process.
 func TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost(t *testing.T) {
+	elsewhere(t)
 	const keys = 10_000
 	srv := natslab.Start(t)
 	for _, c := range []struct {
