@@ -111,7 +111,7 @@ RACETEST := CGO_ENABLED=1 $(GOTEST) -race -exec "env CGO_ENABLED=0"
 # All packages of the workspace that have tests, and, by TESTED, those that match no pattern. By their directories, since
 # go list work reads what all packages import: a new machine would fetch the clients of other stores to test none.
 TESTED = go list -e -f '{{if or .TestGoFiles .XTestGoFiles .InvalidGoFiles}}{{.ImportPath}}{{end}}' $$( \
-	git ls-files -co --exclude-standard '*_test.go' | sed 's|^|./|; s|/[^/]*$$||' | sort -u | grep -Ev '/testdata(/|$$)|$(1)')
+	find . -name '*_test.go' ! -path './.*' | sed 's|/[^/]*$$||' | sort -u | grep -Ev '/testdata(/|$$)|$(1)')
 
 .PHONY: test
 test: ## run the tests of all modules but those of make labs, shuffled, with the race detector where there are goroutines (some 8 minutes)
@@ -166,8 +166,8 @@ labs: ## run the guards and stores on real servers, the whole command, the page 
 		tags=$$(go run ./test/stores/kubelab/install -look) || out="$$out|/test/stores/(k8sstore|k8sdiscovery|manifests)$$"; \
 		go run ./test/stores/ferretlab/install -look || [ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
 		[ -n "$$LEADER_MONGODB_URI" ] || echo "labs: SKIPPED, NOT TESTED: the store for MongoDB, unless LEADER_MONGODB_URI names a replica set"; \
-		failed=0; { beside=0; ($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
-			[ -z "$$tags" ] || ($(OPERATOR) LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
+		failed=0; { beside=0; ($(COMPARE) $(GOTEST) -count=1 ./...) || beside=1; \
+			[ -z "$$tags" ] || ($(OPERATOR) LEADER_KUBE=required $(GOTEST) -count=1 ./...) || beside=1; \
 			exit $$beside; } & beside=$$!; \
 		[ $(AT_ONCE) -gt 1 ] || wait $$beside || failed=1; \
 		$(RACETEST) -p $(AT_ONCE) -shuffle=on -count=1 $$tags $$(go list work | grep -E '$(LABS)|$(WHOLE)' | grep -Ev "$$out"); \
