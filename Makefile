@@ -1,6 +1,6 @@
-# Everything here needs Go, make, git and, for the race detector, a C compiler. The
-# modules are those of go.work, found through the go command's package pattern "work":
-# a new module needs a line in go.work and none here.
+# Everything here needs Go, make, git and, for the race detector, a C compiler. The modules are those of go.work, found by
+# the go command, or by make test by their directories: a new module needs a line in go.work and none here, unless it is
+# to stay outside of the workspace (BESIDE).
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -48,11 +48,11 @@ BESIDE  := tools test/compare examples/operator
 .PHONY: help
 help: ## show this list; the times are those of two cores, with everything built
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "  check, fmt and operator build tools into .bin first: seven minutes of a processor, once, then seconds in each clone"
+	@echo "  fmt and operator build the linter into .bin first (three minutes of a processor), check goreleaser, too (four): once, then in seconds"
 
 .PHONY: demo
 demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; until you end it)
-	@# For NATS alone, which a new machine compiles in a third of the time, unless it is to play elsewhere.
+	@# For NATS alone, which is less to fetch and to compile, unless it is to play elsewhere.
 	go run $(if $(findstring --store,$(ARGS)),,-tags natsonly) ./cmd/leader demo $(ARGS)
 
 # What the race detector is not for: parts without a goroutine, where it finds nothing and takes ten times as long. What
@@ -108,8 +108,8 @@ release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists
 GOTEST := go test -vet=off -timeout $(TIMEOUT)
 # The programs that a test builds are without cgo, as everywhere.
 RACETEST := CGO_ENABLED=1 $(GOTEST) -race -exec "env CGO_ENABLED=0"
-# All packages of the workspace that have tests, and, by TESTED, those that match no pattern. By their directories, since
-# go list work reads what all packages import: a new machine would fetch the clients of other stores to test none.
+# $(call TESTED,PATTERN): the packages that have tests, without those whose directories match. They are found by directory,
+# since go list work reads what all packages import: a new machine would fetch the clients of other stores to test none.
 TESTED = go list -e -f '{{if or .TestGoFiles .XTestGoFiles .InvalidGoFiles}}{{.ImportPath}}{{end}}' $$( \
 	find . -name '*_test.go' ! -path './.*' | sed 's|/[^/]*$$||' | sort -u | grep -Ev '/testdata(/|$$)|$(1)')
 
@@ -362,8 +362,8 @@ tidy-check: ## part of make check: see that go.mod and go.sum of every module ar
 
 # What people import is compiled for each platform; the command is linked by release-snapshot. vet type-checks their tests besides, on one
 # platform of each system but the one that runs them: no file of ours is for one architecture alone, and all of them have
-# the same sizes. The labs and examples, with the servers that they embed, would take most of the time. -trimpath, since
-# release-snapshot has it: what one compiles of other people's modules the other need not.
+# the same sizes. The labs and examples, with the servers that they embed, would take most of the time. With the flags of
+# release-snapshot: what one compiles of other people's modules the other need not.
 BENCHES := /(test|examples)(/|$$)
 
 .PHONY: cross
@@ -373,10 +373,10 @@ cross: ## build for six platforms (make check: for one of each other system, wit
 	fi
 	@for platform in $(PLATFORMS); do \
 		echo "check: build for $$platform"; \
-		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
+		export GOFLAGS=-trimpath GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		packages=$$(go list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' work | grep -Ev '$(BENCHES)') && \
-			go build -trimpath $$packages || exit 1; \
-		case " $(VETTED) " in *" $$platform "*) go vet -trimpath $$packages || exit 1;; esac; \
+			go build $$packages || exit 1; \
+		case " $(VETTED) " in *" $$platform "*) go vet $$packages || exit 1;; esac; \
 	done
 
 .PHONY: tools

@@ -1,13 +1,13 @@
 // Command crawler crawls a site with tasks: of all copies one leads and hands
 // them out, and all copies work.
 //
-//	go run ./crawler -dev -id a -crawl 500    # a NATS server of its own; 500 pages
+//	go run ./examples/crawler -dev -id a -crawl 500    # a NATS server of its own; 500 pages
 //
 // In other terminals, meanwhile or before, further copies with workers of their
 // own, any of which may be killed:
 //
-//	go run ./crawler -id b
-//	go run ./crawler -id c
+//	go run ./examples/crawler -id b
+//	go run ./examples/crawler -id c
 //
 // A page is a task, whose ID is the page's name: that many pages link to it
 // does no harm. The handler fetches it and submits the pages that it links to.

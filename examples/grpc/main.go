@@ -1,9 +1,9 @@
 // Command grpc is a gRPC service of which one copy answers, its leader, and a
 // client that is always answered.
 //
-//	go run ./grpc -dev -id a -listen 127.0.0.1:9081    # with a NATS server of its own; in other terminals:
-//	go run ./grpc -id b -listen 127.0.0.1:9082
-//	go run ./grpc -id client -call
+//	go run ./examples/grpc -dev -id a -listen 127.0.0.1:9081    # with a NATS server of its own; in other terminals:
+//	go run ./examples/grpc -id b -listen 127.0.0.1:9082
+//	go run ./examples/grpc -id client -call
 //
 // Then end the copy that counts, and see the client go on with the other. How
 // clients call (whether they wait, and for how long) stands in the leader's

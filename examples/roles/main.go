@@ -1,9 +1,9 @@
 // Command roles spreads many roles over its copies: each role is worked for by
 // one copy, and each copy has its fair share.
 //
-//	go run ./roles -dev -id a      # with a NATS server of its own; in other terminals:
-//	go run ./roles -id b
-//	go run ./roles -id c
+//	go run ./examples/roles -dev -id a      # with a NATS server of its own; in other terminals:
+//	go run ./examples/roles -id b
+//	go run ./examples/roles -id c
 //
 // The first has all roles. As others join, it hands roles over, one after the
 // other, until all have as many; when one ends, the rest take over what it had.

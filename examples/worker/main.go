@@ -1,9 +1,9 @@
 // Command worker is the smallest active/passive program: of all its copies one
 // works, and when that one ends, for whatever reason, another goes on.
 //
-//	go run ./worker -dev -id a      # with a NATS server of its own; in other terminals:
-//	go run ./worker -id b
-//	go run ./worker -id c
+//	go run ./examples/worker -dev -id a      # with a NATS server of its own; in other terminals:
+//	go run ./examples/worker -id b
+//	go run ./examples/worker -id c
 //
 // End the one that works with ^C: another works within milliseconds. Kill it
 // with kill -9: another works when the lease has run out, 3.3 s after its last
