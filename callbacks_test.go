@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/faultstore"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -316,8 +317,48 @@ func TestWorkThatOutlivesItsTimeIsReportedAndKeepsTheCandidateOff(t *testing.T) 
 		time.Sleep(time.Nanosecond)
 		mustLead(t, a)
 		j.demand(t, "4s overrun", "1m0s demoted")
-		// That is past: this stop is in time.
+		// That is past: this stop is in time, and nothing is said of it, however
+		// long ago that was.
+		time.Sleep(time.Hour)
 		halt(t, a)
+		j.demand(t, "4s overrun", "1m0s demoted", "1h1m1s demoted")
+	})
+}
+
+// The work has returned, and another leads: a stop has nothing to complain of.
+func TestAFollowersStopDoesNotTellOfAnOverrunOfThePast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		cfg := config("a")
+		cfg.DemoteTimeout = 4 * time.Second
+		a := candidate(t, st, cfg)
+		a.OnDemote(func() { time.Sleep(time.Minute) })
+		mustLead(t, started(t, a))
+		b := started(t, candidate(t, st, config("b")))
+		go func() { _ = a.Resign(t.Context()) }()
+		time.Sleep(time.Hour)
+		mustLead(t, b)
+		halt(t, a)
+		halt(t, b)
+	})
+}
+
+// The record was given up while the work went on, though it has returned before
+// the store answered.
+func TestAStopTellsOfWorkThatItsReleaseDidNotAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lag := ttl / 20
+		f := network(t, func(faultstore.Call) faultstore.Fate { return faultstore.Fate{Delay: lag} })
+		cfg := config("a")
+		cfg.DemoteTimeout = 4 * time.Second
+		a := candidate(t, f.Client("a"), cfg)
+		a.OnDemote(func() { time.Sleep(cfg.DemoteTimeout + lag/2) })
+		started(t, a)
+		time.Sleep(2 * ttl)
+		mustLead(t, a)
+		if err := a.Stop(); !errors.Is(err, leader.ErrDemoteTimeout) {
+			t.Errorf("stop: %v", err)
+		}
 	})
 }
 

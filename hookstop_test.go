@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -32,4 +33,28 @@ func TestStopAndResignFromAHookDoNotDeadlock(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is told while the election ends is told by the same goroutine, for whose
+// end a stop waits.
+func TestAStopFromAHookOfTheEndDoesNotDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a leader.Election
+		cfg, told := config("a"), false
+		cfg.Hooks.Note = func(n leader.Note) {
+			if told = true; n.Kind == leader.NoteOverrun {
+				if err := a.Stop(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		a = candidate(t, memstore.New(), cfg)
+		hang := make(chan struct{})
+		defer close(hang)
+		a.OnLeaderChange(func(leader.LeaderInfo) { <-hang })
+		mustLead(t, started(t, a))
+		if err := a.Stop(); !errors.Is(err, leader.ErrDemoteTimeout) || !told {
+			t.Errorf("%v; the hook was called: %v", err, told)
+		}
+	})
 }

@@ -102,6 +102,8 @@ func (l *loop) prepare(parent context.Context, rules machine.Machine) {
 // live is the goroutine. The end is deferred, since runtime.Goexit in a hook
 // takes the goroutine along.
 func (l *loop) live(parent context.Context, stopConn func()) {
+	l.goid.Store(goid.Current())
+	defer l.goid.Store(0) // after the end, which calls hooks, too
 	defer l.end(stopConn)
 	l.guard("loop", func() { l.run(parent) })
 }
@@ -150,8 +152,6 @@ func (l *loop) inside() bool {
 }
 
 func (l *loop) run(parent context.Context) {
-	l.goid.Store(goid.Current())
-	defer l.goid.Store(0)
 	l.askHooks()
 	defer l.timer.Stop()
 	stop := parent.Done()
@@ -315,7 +315,7 @@ func (l *loop) dispatchEvent(m *message) {
 		}
 		return
 	case machine.Drained:
-		l.undrained = false
+		l.drained()
 	default:
 	}
 	l.step(&m.event)
@@ -534,7 +534,6 @@ func (l *loop) beginTerm() {
 	if l.crashed() { // and crash may have looked before there was a window to close
 		w.close(leadership.ReasonCrashed)
 	}
-	l.overran.Store(false) // whatever outlived its time has returned, or there were no term
 }
 
 // termContext returns the context whose values the term's context is to show.
@@ -718,6 +717,15 @@ func (l *loop) outlived() {
 	l.overran.Store(true)
 	l.overrunAt = l.now() + int64(sayAgain)
 	l.note(Note{At: time.Now(), Kind: NoteOverrun, Text: l.callbacks.outlivedText()})
+}
+
+// drained takes in that the work of a term has returned. That it outlived its
+// time is past, then, unless a stop is to tell of it.
+func (l *loop) drained() {
+	l.undrained, l.overrunAt = false, 0
+	if !l.state.Stopping {
+		l.overran.Store(false)
+	}
 }
 
 // overrunDue is when it is to be said again that the work has not ended.
