@@ -198,8 +198,8 @@ type FencingConfig struct {
 type RetryConfig struct {
 	// MaxAttempts bounds the attempts of one write in a row. A renewal that
 	// fails so often ends the term; an acquisition then waits for MaxBackoff
-	// and goes on. 0: no bound; a leader tries for as long as its trust window
-	// is open.
+	// and goes on. 0, or more than 250: no bound; a leader tries for as long as
+	// its trust window is open.
 	MaxAttempts int
 	// InitialBackoff is the delay after the first failure. Default: TTL/50, at
 	// most 50 ms.

@@ -116,7 +116,14 @@ func nested(f, g func(context.Context, Term) context.Context) func(context.Conte
 	case g == nil:
 		return f
 	default:
-		return func(ctx context.Context, t Term) context.Context { return g(f(ctx, t), t) }
+		return func(ctx context.Context, t Term) context.Context {
+			for _, add := range []func(context.Context, Term) context.Context{f, g} {
+				if given := add(ctx, t); given != nil { // as TermContext says, nil is ctx itself
+					ctx = given
+				}
+			}
+			return ctx
+		}
 	}
 }
 

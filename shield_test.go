@@ -365,6 +365,28 @@ func TestTermContextThatReturnsNothingChangesNothing(t *testing.T) {
 	})
 }
 
+func TestJoinedTermContextsMayReturnNothing(t *testing.T) {
+	type key string
+	add := func(name key) leader.Hooks {
+		return leader.Hooks{TermContext: func(ctx context.Context, _ leader.Term) context.Context {
+			return context.WithValue(ctx, name, true)
+		}}
+	}
+	nothing := leader.Hooks{TermContext: func(context.Context, leader.Term) context.Context { return nil }}
+	for name, hooks := range map[string]leader.Hooks{
+		"first":  leader.JoinHooks(nothing, add("x"), add("y")),
+		"middle": leader.JoinHooks(add("x"), nothing, add("y")),
+		"last":   leader.JoinHooks(add("x"), add("y"), nothing),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := hooks.TermContext(t.Context(), leader.Term{})
+			if ctx == nil || ctx.Value(key("x")) == nil || ctx.Value(key("y")) == nil {
+				t.Errorf("%v", ctx)
+			}
+		})
+	}
+}
+
 // An unclear store says that it is disconnected, and answers all the same,
 // late.
 type unclear struct{ *memstore.Store }
