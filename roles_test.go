@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -685,6 +686,52 @@ func TestStopOfAManagerSaysWhatDidNotEndInTime(t *testing.T) {
 			t.Errorf("when it was waited for long enough: %v", err)
 		}
 		close(hang)
+	})
+}
+
+// slow is healthy, and does not look at the context.
+type slow struct{ underWay atomic.Bool }
+
+func (s *slow) Check(context.Context) bool {
+	s.underWay.Store(true)
+	defer s.underWay.Store(false)
+	time.Sleep(30 * time.Second)
+	return true
+}
+
+// What a program closes after Stop may be what a health check looks at.
+func TestStopOfAManagerWaitsForItsEndWhateverItReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		defer close(hang)
+		check, cfg := &slow{}, spreading("a")
+		cfg.Election.DemoteTimeout = time.Second
+		cfg.Election.HealthChecker, cfg.Election.HealthCheckInterval = check, time.Minute
+		m, err := leader.NewRoleManagerWithStore(memstore.New(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(
+			m.Add(t.Context(), leader.Role{Name: "bad", OnPromote: func(context.Context, string) { <-hang }}),
+			m.Start(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !check.underWay.Load() || !m.Election("bad").IsLeader() {
+			time.Sleep(time.Second)
+		}
+		if err := m.Stop(); !errors.Is(err, leader.ErrDemoteTimeout) {
+			t.Error(err)
+		}
+		if check.underWay.Load() {
+			t.Error("Stop has returned, and a health check is under way")
+		}
+		select {
+		case <-m.Done():
+		default:
+			t.Error("Stop has returned, and the manager has not ended")
+			<-m.Done()
+		}
 	})
 }
 

@@ -419,18 +419,31 @@ func (m *Manager) Stop(ctx context.Context, opts engine.StopOptions) error {
 			broken = fmt.Errorf("role %q: %w", s.name, ended) // the first: each has been reported
 		}
 	}
-	switch {
-	case errs[engine.ErrStopTimeout]:
+	if errs[engine.ErrStopTimeout] {
 		return errors.Join(fmt.Errorf("%w: %w", engine.ErrStopTimeout, ctx.Err()), broken)
-	case errs[engine.ErrDemoteTimeout]:
-		if broken != nil {
-			return errors.Join(engine.ErrDemoteTimeout, broken)
-		}
-		return engine.ErrDemoteTimeout
-	case broken != nil:
-		return broken
 	}
-	return m.awaitEnd(ctx, opts.WaitForDemote)
+	// Whatever the roles say: a health check is awaited, which may look at what
+	// the program closes next.
+	end := m.awaitEnd(ctx, opts.WaitForDemote)
+	if broken != nil && !errors.Is(end, engine.ErrStopTimeout) {
+		end = nil // it is the same
+	}
+	if errs[engine.ErrDemoteTimeout] {
+		end = join(end, engine.ErrDemoteTimeout)
+	}
+	return join(end, broken)
+}
+
+// join is errors.Join, but leaves a single error as it is.
+func join(one, other error) error {
+	switch {
+	case one == nil:
+		return other
+	case other == nil:
+		return one
+	default:
+		return errors.Join(one, other)
+	}
 }
 
 // inside reports whether the caller is a callback or a hook.
