@@ -29,6 +29,9 @@ func TestAPauseThatIsWrittenOverStandsForAllCandidates(t *testing.T) {
 				if _, err := operator.Pause(lasting(t, time.Minute), "g", "migration"); err != nil {
 					t.Fatal(err)
 				}
+				// A pause of which nobody has heard is lost: a watch shows the latest.
+				time.Sleep(2 * lag)
+				synctest.Wait()
 				for i := range 3 { // also again, after it was repaired
 					put(t, f.Client("somebody"), record.ControlKey("g"), []string{"what is", "this", fmt.Sprint(i)})
 					id := fmt.Sprint("late", i)
