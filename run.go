@@ -83,6 +83,12 @@ func run(ctx context.Context, e Election, lead func(context.Context, Term) error
 	}
 	stopErr := e.StopWithContext(context.Background(), StopOptions{DeleteKey: true, WaitForDemote: true})
 	if err == nil {
+		select {
+		case err = <-finished: // beside the end of ctx, while the term lasted
+		default:
+		}
+	}
+	if err == nil {
 		err = stopErr
 	}
 	return err

@@ -85,6 +85,28 @@ func TestRunCampaignsAgainAfterALoss(t *testing.T) {
 	})
 }
 
+// Work may end what Run was given, beside Run's own end: what it says is not
+// lost. Where the context of the term was cancelled before the work returned, as
+// a slow machine may have it, the work was told to end, and is not heard.
+func TestRunReturnsWhatTheWorkReturnsBesideTheEndOfItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		boom, heard := errors.New("boom"), 0
+		for range 20 {
+			ctx, cancel := context.WithCancel(t.Context())
+			err := leader.RunWithStore(ctx, memstore.New(), config("a"), func(context.Context, leader.Term) error {
+				cancel()
+				return boom
+			})
+			if errors.Is(err, boom) {
+				heard++
+			}
+		}
+		if heard == 0 {
+			t.Error("the error of the work was lost each time")
+		}
+	})
+}
+
 func TestRunSurvivesAPanicOfTheWork(t *testing.T) {
 	for name, fail := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
