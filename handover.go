@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -435,7 +436,16 @@ func (l *lookout) next(ctx context.Context, deadline time.Time) (observed, error
 		case <-due:
 			return observed{}, nil
 		case <-ctx.Done():
-			return observed{}, context.Cause(ctx)
+			return observed{}, ended(ctx)
 		}
 	}
+}
+
+// ended returns the cause of the end of ctx, and the error of ctx besides.
+func ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }

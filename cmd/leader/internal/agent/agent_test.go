@@ -343,6 +343,17 @@ func TestAResignationThatIsRefusedEndsNothing(t *testing.T) {
 	})
 }
 
+func TestAClientHandsOverToTheSuccessorThatItNames(t *testing.T) {
+	t.Parallel()
+	in(t, func(_ *testing.T, l *lab) {
+		a := l.campaign("a", "")
+		a.lead()
+		b := l.campaign("b", "")
+		a.ask(http.StatusOK, http.MethodPost, a.path+"/resign", `{"stopped_term":`+number(a.Term)+`,"successor":"b"}`)
+		b.lead()
+	})
+}
+
 // What is wrong with a request is no defect of the agent, nor of its store.
 func TestAnAudienceThatNoProofMayHaveIsTheClientsMistake(t *testing.T) {
 	t.Parallel()

@@ -221,7 +221,8 @@ func (s *server) resign(w http.ResponseWriter, r *http.Request, c *candidate) er
 // mayFollow returns why nobody can be handed the leadership by that name, as
 // Election.Transfer does; nil for no name.
 func (c *candidate) mayFollow(successor string) error {
-	other := leader.ElectionConfig{Group: c.group, InstanceID: successor}
+	// What remains to be judged is the name: the times are any that may be.
+	other := leader.ElectionConfig{Group: c.group, InstanceID: successor, TTL: time.Minute, HeartbeatInterval: 10 * time.Second}
 	if successor == "" || successor != c.id && other.Validate() == nil {
 		return nil
 	}

@@ -13,6 +13,10 @@ type Signal struct{ syscall.Signal }
 // Error says which signal.
 func (s Signal) Error() string { return "signal: " + s.String() }
 
+// Is reports that it is context.Canceled, too: who gives a cause in place of a
+// context's error gives both.
+func (s Signal) Is(target error) bool { return target == context.Canceled }
+
 // UntilSignal returns a context that the first of the signals ends. As with
 // signal.NotifyContext, the signals keep away from the program until stop is
 // called, which ends the context, too. That one tells which signal it was by

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,33 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
+
+// Who interrupts the command is told, too, how the request is taken back.
+func TestASignalLeavesTheWayToTakeARequestBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		st.Put("reports", []byte(`{"id":"a","token":"t","ttl":60000,"term":1,"renewal":1}`))
+		control, err := leader.NewControlWithStore(st, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer control.Close()
+		state, err := control.State(t.Context(), "reports")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &desk{
+			flags: Flags{Target: app.Target{Timeout: time.Minute}, Group: "reports"},
+			std:   app.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, control: control,
+		}
+		ctx, end := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { end(app.Signal{Signal: syscall.SIGINT}) })
+		err = d.ask(ctx, leader.Request{Op: leader.OpPause}, state)
+		if !strings.Contains(fmt.Sprint(err), "leader resume reports takes the pause back") {
+			t.Error(err)
+		}
+	})
+}
 
 // A closing store takes a request, and lets nobody read afterwards, as where a
 // permission is taken away. Without a watch it is read all the time.
