@@ -28,8 +28,8 @@ type Worker struct {
 	newest   wire.Term
 	draining bool
 	held     map[string]*attempt
-	active   int // attempts that have not returned
-	stuck    int // those of them that were revoked
+	active   int               // attempts that have not returned
+	revoked  map[wire.Ref]bool // those of them that were revoked
 	show     bool
 
 	starts []Start
@@ -46,7 +46,7 @@ type attempt struct {
 // NewWorker returns a worker that has seen nothing. It begins by showing
 // itself.
 func NewWorker(cfg WorkerConfig) *Worker {
-	w := &Worker{cfg: cfg, held: map[string]*attempt{}}
+	w := &Worker{cfg: cfg, held: map[string]*attempt{}, revoked: map[wire.Ref]bool{}}
 	w.Show()
 	return w
 }
@@ -76,7 +76,7 @@ func (w *Worker) message() *wire.FromWorker {
 func (w *Worker) Newest() wire.Term { return w.newest }
 
 // Idle reports whether the worker holds nothing.
-func (w *Worker) Idle() bool { return len(w.held) == 0 && w.stuck == 0 }
+func (w *Worker) Idle() bool { return len(w.held) == 0 && len(w.revoked) == 0 }
 
 // Show tells the leader what the worker has and can take, and all reports that
 // are not settled. It is due three times in a lease.
@@ -86,7 +86,7 @@ func (w *Worker) present() {
 	w.show = false
 	m := w.message()
 	m.Presence = &wire.Presence{
-		Labels: w.cfg.Labels, Capacity: w.cfg.Capacity - w.stuck, Lease: w.cfg.Lease, Draining: w.draining,
+		Labels: w.cfg.Labels, Capacity: w.cfg.Capacity - len(w.revoked), Lease: w.cfg.Lease, Draining: w.draining,
 	}
 	m.Reports = nil
 	for _, id := range slices.Sorted(maps.Keys(w.held)) {
@@ -141,6 +141,9 @@ func (w *Worker) Heard(m wire.ToWorker) {
 func (w *Worker) order(o wire.Order) {
 	a := w.held[o.ID]
 	switch {
+	case w.revoked[o.Ref]: // once more, and late: its handler is still at it
+		w.Show()
+		return
 	case a != nil && a.ref == o.Ref:
 		if a.report != nil {
 			w.message().Reports = append(w.message().Reports, *a.report)
@@ -176,21 +179,29 @@ func (w *Worker) revoke(ref wire.Ref) {
 		return
 	}
 	delete(w.held, ref.ID)
-	if a.report == nil {
-		w.stops = append(w.stops, ref)
-		w.stuck++
+	if a.report != nil {
+		return
 	}
+	// The order may have come in the same breath, after the worker was held up:
+	// then nothing was begun, and nothing could be stopped.
+	if i := slices.IndexFunc(w.starts, func(s Start) bool { return s.Ref == ref }); i >= 0 {
+		w.starts = slices.Delete(w.starts, i, i+1)
+		w.active--
+		return
+	}
+	w.stops = append(w.stops, ref)
+	w.revoked[ref] = true
 }
 
 // Returned takes in that an attempt has ended, and how.
 func (w *Worker) Returned(r wire.Report) {
 	w.active--
-	a := w.held[r.ID]
-	if a == nil || a.ref != r.Ref {
-		w.stuck-- // it was revoked
+	if w.revoked[r.Ref] {
+		delete(w.revoked, r.Ref)
 		w.Show()
 		return
 	}
+	a := w.held[r.ID]
 	a.report = &r
 	w.message().Reports = append(w.message().Reports, r)
 }
