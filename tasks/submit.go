@@ -53,7 +53,7 @@ func submit(ctx context.Context, st Store, s Spec, first *Write) (Status, error)
 			first.Expected = e.Revision // of what a removal by hand has left there
 		}
 		return Status{}, errors.Join(err, readErr)
-	case e.Record.To != rec.To || !e.Record.State.Finished() && !bytes.Equal(e.Record.Payload, rec.Payload):
+	case e.Record.To != rec.To || e.Record.State != Done && !bytes.Equal(e.Record.Payload, rec.Payload):
 		// The payload of one that is done is gone.
 		return statusOf(e), fmt.Errorf("%w: %q", ErrExists, s.ID)
 	default:

@@ -217,6 +217,18 @@ func TestSubmitIsIdempotentByID(t *testing.T) {
 				t.Errorf("another task of that ID: %v", err)
 			}
 		}
+		// One that was cancelled has its payload still, and another is not stored.
+		if _, err := tasks.Cancel(t.Context(), c.st, "b", "not needed"); err != nil {
+			t.Fatal(err)
+		}
+		nobody := tasks.Spec{ID: "b", To: tasks.Target{Worker: "nobody"}}
+		if again, err := tasks.Submit(t.Context(), c.st, nobody); err != nil || again.State != tasks.Failed {
+			t.Errorf("submitted again: %+v, %v", again, err)
+		}
+		nobody.Payload = []byte("x")
+		if _, err := tasks.Submit(t.Context(), c.st, nobody); !errors.Is(err, tasks.ErrExists) {
+			t.Errorf("another task of the ID of one that has failed: %v", err)
+		}
 		if got := l.lines(); len(got) != 1 {
 			t.Errorf("run: %v", got)
 		}

@@ -70,11 +70,16 @@ func UnaryAsker(v *proof.Verifier) grpc.UnaryClientInterceptor {
 func StreamAsker(v *proof.Verifier) grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		challenge := proof.NewChallenge()
+		// Whoever gets an error from RecvMsg need not end the stream, and an
+		// answer that is refused has ended nothing.
+		ctx, end := context.WithCancel(ctx)
 		stream, err := open(challenged(ctx, challenge), desc, cc, method, opts...)
 		if err != nil {
+			end()
 			return nil, err
 		}
-		return &askedStream{ClientStream: stream, judge: func(header metadata.MD) error { return accept(ctx, v, challenge, header) }}, nil
+		judge := func(header metadata.MD) error { return accept(ctx, v, challenge, header) }
+		return &askedStream{ClientStream: stream, judge: judge, end: end, one: !desc.ServerStreams}, nil
 	}
 }
 
@@ -116,10 +121,20 @@ type askedStream struct {
 	judge func(metadata.MD) error
 	once  sync.Once
 	err   error // of judge
+	end   func()
+	one   bool // message answers, and ends it
 }
 
 // RecvMsg receives a message, or the end.
 func (s *askedStream) RecvMsg(m any) error {
+	err := s.received(m)
+	if err != nil || s.one {
+		s.end()
+	}
+	return err
+}
+
+func (s *askedStream) received(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err != nil && !errors.Is(err, io.EOF) && unclaimed(err) {
 		return err

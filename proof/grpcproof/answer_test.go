@@ -145,6 +145,57 @@ func TestAnswersOfTheLeaderAreProved(t *testing.T) {
 	}
 }
 
+// An endless one sends one message without a proof, and then no more.
+type endless struct {
+	grpc_health_v1.UnimplementedHealthServer
+
+	ended chan struct{}
+}
+
+func (e *endless) Watch(_ *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+	defer close(e.ended)
+	if err := stream.Send(new(grpc_health_v1.HealthCheckResponse)); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+// Who gets an error of a stream need do no more with it, nor end its context.
+func TestAStreamThatIsRefusedEnds(t *testing.T) {
+	s := newScene(t)
+	srv, e := grpc.NewServer(), &endless{ended: make(chan struct{})}
+	grpc_health_v1.RegisterHealthServer(srv, e)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(listener)
+	}()
+	defer func() { srv.Stop(); <-served }()
+	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStreamInterceptor(grpcproof.StreamAsker(s.v)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	stream, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), new(grpc_health_v1.HealthCheckRequest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); !errors.Is(err, proof.ErrNoProof) {
+		t.Fatal(err)
+	}
+	select {
+	case <-e.ended:
+	case <-time.After(time.Minute):
+		t.Error("the stream goes on, of which nobody hears any more")
+	}
+}
+
 func TestAnswersOfImpostorsAreRefused(t *testing.T) {
 	s, stranger := newScene(t), newScene(t)
 	e := &leads{7}
