@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,9 +45,9 @@ type Options struct {
 	// bucket.
 	WatchWholeBucket bool
 	// Republished is the prefix of the subjects on which the bucket republishes
-	// its records, such as "leader.mybucket.". Empty means that the store
-	// learns it from the bucket's configuration. Setting it saves that request,
-	// and with it the permission to make it.
+	// its records, such as "leader.mybucket.": a subject that ends in a dot.
+	// Empty means that the store learns it from the bucket's configuration.
+	// Setting it saves that request, and with it the permission to make it.
 	Republished string
 	// QueueSize is how many messages of its watches may wait for the store's
 	// goroutine, in all. Zero means [DefaultQueueSize], which serves thousands
@@ -80,10 +82,19 @@ func validate(nc *nats.Conn, bucket string, opts Options) error {
 	fault(nc == nil, "connection: must not be nil")
 	fault(!validBucket(bucket), "bucket %q: must be one or more of letters, digits, - and _", bucket)
 	fault(opts.Domain != "" && opts.APIPrefix != "", "options: Domain %q, APIPrefix %q: only one of them may be set", opts.Domain, opts.APIPrefix)
+	fault(!validPrefix(opts.Republished), "options: Republished %q: must be a subject that ends in a dot, without wildcards and spaces, or empty", opts.Republished)
 	fault(opts.Timeout < 0, "options: Timeout %v: must not be negative", opts.Timeout)
 	fault(opts.QueueSize < minQueueSize, "QueueSize %d: must be at least %d", opts.QueueSize, minQueueSize)
 	if len(faults) == 0 {
 		return nil
 	}
 	return fmt.Errorf("natsstore: %w", errors.Join(faults...))
+}
+
+// validPrefix reports whether subjects may begin so. Without the dot at its end
+// a watch would listen on subjects that nobody publishes on.
+func validPrefix(prefix string) bool {
+	tokens := strings.Split(prefix, ".")
+	return prefix == "" || len(tokens) > 1 && tokens[len(tokens)-1] == "" &&
+		!slices.ContainsFunc(tokens[:len(tokens)-1], func(token string) bool { return token == "" || strings.ContainsAny(token, "*> \t\r\n") })
 }

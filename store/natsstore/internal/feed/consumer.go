@@ -93,9 +93,10 @@ func (s *Set) waiting(f *Feed) bool {
 // answer is lost.
 func (s *Set) probe(f *Feed, now time.Time) {
 	f.probing = true
-	heard := f.heardAt
+	heard, sub := f.heardAt, f.sub
 	s.owner.Ask(now.Add(probeTimeout), s.probeSubject(f), nil, func(*nats.Msg) {
-		if f.probing && f.heardAt.Equal(heard) && !s.waiting(f) {
+		// Of a feed that was closed meanwhile the viewers have another.
+		if f.probing && f.heardAt.Equal(heard) && s.bySub[sub] == f && !s.waiting(f) {
 			s.Lose(f)
 		}
 		f.probing = false

@@ -243,6 +243,27 @@ func TestASilentConsumerIsProbed(t *testing.T) {
 	}
 }
 
+// Its answer says nothing of the consumer that took its place, whose viewer is
+// the same.
+func TestTheProbeOfAClosedConsumerLosesNothing(t *testing.T) {
+	b := newBench("leader.b.", false)
+	if _, err := b.Show(&viewer{b, "x.*"}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	b.answer(`{}`)
+	b.work(time.Now().Add(2 * maxSilence))
+	if len(b.asked) != 1 || b.asked[0].subject != "$JS.API.STREAM.INFO.KV_b" {
+		t.Fatalf("no probe: asked %+v", b.asked)
+	}
+	probe := b.asked[0]
+	b.Reopen()
+	b.told = nil
+	probe.done(nil)
+	if len(b.told) > 0 {
+		t.Errorf("told %q", b.told)
+	}
+}
+
 // The first keys have a consumer each. The others share some, and the server is
 // told which they are as they come and go.
 func TestKeysBeyondTheFirstShareAConsumer(t *testing.T) {

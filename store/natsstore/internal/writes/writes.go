@@ -38,10 +38,19 @@ type Flight struct {
 	token  uint64
 	leaves bool // it is being sent, or was
 	done   func(revision uint64, err error)
+
+	// Of what is settled after an answer, or without one; guarded by the lock
+	// of writes:
+	stop     context.CancelFunc // nil before
+	canceled bool               // by the caller, when it was pending no more
 }
 
 // Cancel implements [store.Pending].
-func (f *Flight) Cancel() { f.writes.giveUp(f, context.Canceled) }
+func (f *Flight) Cancel() {
+	if !f.writes.giveUp(f, context.Canceled) {
+		f.writes.hurry(f)
+	}
+}
 
 // GiveUp implements [attend.Waiter].
 func (f *Flight) GiveUp(cause error) { f.writes.giveUp(f, cause) }
@@ -231,11 +240,24 @@ func (w *Writes) answered(m *nats.Msg) {
 	w.tell(f, rev, nil)
 }
 
-// giveUp ends a flight that has no answer, unless it has ended.
-func (w *Writes) giveUp(f *Flight, cause error) {
-	if w.take(f.token) != nil {
-		w.attendant.Forget(&f.Call)
-		w.settle(f, cause)
+// giveUp ends a flight that has no answer, and reports whether it did.
+func (w *Writes) giveUp(f *Flight, cause error) bool {
+	if w.take(f.token) == nil {
+		return false
+	}
+	w.attendant.Forget(&f.Call)
+	w.settle(f, cause)
+	return true
+}
+
+// hurry ends the settling of a flight that has had an answer: the owner may
+// have to ask the server, which may be silent until the deadline.
+func (w *Writes) hurry(f *Flight) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f.canceled = true
+	if f.stop != nil {
+		f.stop()
 	}
 }
 
@@ -248,6 +270,12 @@ func (w *Writes) settle(f *Flight, cause error) {
 		}
 		ctx, cancel := context.WithDeadline(context.Background(), f.Deadline)
 		defer cancel()
+		w.mu.Lock()
+		f.stop = cancel
+		if f.canceled {
+			cancel()
+		}
+		w.mu.Unlock()
 		return w.owner.Settle(ctx, f.Before, f.write, cause)
 	})
 }

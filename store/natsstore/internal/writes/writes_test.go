@@ -119,6 +119,23 @@ func TestAWriteThatLeftIsGivenUpByAskingTheOwner(t *testing.T) {
 }
 
 // The subscription is there for as long as an answer may come.
+// A refusal is looked into, which takes until the deadline where nobody answers.
+func TestAWriteThatIsSettledMayBeGivenUp(t *testing.T) {
+	l := newLab(t)
+	asking := make(chan struct{})
+	l.owner.asking = func(ctx context.Context) (uint64, error) {
+		close(asking)
+		<-ctx.Done()
+		return 0, fmt.Errorf("%w: %w", store.ErrUnknown, ctx.Err())
+	}
+	a := l.beginBy("a", time.Now().Add(time.Hour))
+	l.reply(l.sent(), `{"error":{"code":503,"err_code":10077,"description":"insufficient resources"}}`)
+	receive(t, asking, "the question of the owner")
+	a.Cancel()
+	a.is(0, context.Canceled)
+	a.once()
+}
+
 func TestRetiredWritesTakeInTheirAnswersAndNoNewWrite(t *testing.T) {
 	l := newLab(t)
 	a := l.begin("a")
@@ -193,6 +210,7 @@ const patience = time.Minute
 type owner struct {
 	sendable func(store.Write) error
 	settle   func(store.Write, error) (uint64, error)
+	asking   func(context.Context) (uint64, error) // in place of settle
 	panics   chan any
 }
 
@@ -203,7 +221,10 @@ func (o *owner) Sendable(w store.Write, _ time.Time) error {
 	return o.sendable(w)
 }
 
-func (o *owner) Settle(_ context.Context, _ attend.Report, w store.Write, err error) (uint64, error) {
+func (o *owner) Settle(ctx context.Context, _ attend.Report, w store.Write, err error) (uint64, error) {
+	if o.asking != nil {
+		return o.asking(ctx)
+	}
 	return o.settle(w, err)
 }
 
