@@ -453,3 +453,44 @@ func TestMalformedControlRecordIsReplaced(t *testing.T) {
 		})
 	}
 }
+
+// An operator that was cut off has seen no renewal, and knows nothing: the
+// leader may be at its work still. Whoever runs something after a pause relies
+// on that.
+func TestAPauseDoesNotTakeItsOwnSilenceForTheLeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, nil)
+		cfg := config("a")
+		cfg.DemoteTimeout = time.Minute
+		a := candidate(t, f.Client("a"), cfg)
+		working := 40 * time.Second
+		a.OnDemote(func() { time.Sleep(working) })
+		started(t, a)
+		time.Sleep(2 * ttl)
+		mustLead(t, a)
+		begun := time.Now()
+		time.AfterFunc(time.Second, func() { f.BlackHole("ops") })
+		time.AfterFunc(20*time.Second, func() { f.Heal("ops") })
+		h, err := control(t, f.Client("ops")).Pause(lasting(t, time.Minute), "g", "")
+		if took := time.Since(begun); err != nil || took < working || h.Vacancy.Reason != leader.ReasonPaused {
+			t.Errorf("after %v: %v, %+v", took, err, h)
+		}
+	})
+}
+
+// And who is cut off for good is not told that nobody leads.
+func TestAPauseOfWhichNothingIsSeenIsNotOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, nil)
+		a := candidate(t, f.Client("a"), config("a"))
+		a.OnDemote(func() { time.Sleep(4 * time.Second) })
+		started(t, a)
+		time.Sleep(2 * ttl)
+		mustLead(t, a)
+		time.AfterFunc(time.Second, func() { f.BlackHole("ops") })
+		_, err := control(t, f.Client("ops")).Pause(lasting(t, time.Minute), "g", "")
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}

@@ -91,6 +91,9 @@ func (c *Control) Ask(ctx context.Context, r Request) (Handover, error) {
 	h.h.Filed = true
 	for !h.done(time.Now()) {
 		s, err := look.next(ctx, h.deadline())
+		if err == nil && s.rev == 0 {
+			s, err = look.again(ctx)
+		}
 		if err != nil {
 			return h.h, h.verdict(err)
 		}
@@ -106,6 +109,7 @@ type handing struct {
 	left    time.Time // when the vacancy was seen
 	renewed time.Time // when the leader was seen last
 	last    observed  // the latest state of the record
+	checked time.Time // when it was read last that this is so
 	since   uint64    // the record's revision before the request
 }
 
@@ -115,11 +119,15 @@ type observed struct {
 	seen machine.Seen
 	rev  uint64
 	at   time.Time
+	read time.Time // when a read of it began, zero for news
 }
 
 // arrived takes in a state of the record. That of the time before the request
 // is where the wait begins.
 func (w *handing) arrived(s observed) {
+	if !s.read.IsZero() && s.rev >= w.last.rev {
+		w.checked = s.read
+	}
 	if s.rev <= w.last.rev && w.last.rev != 0 {
 		return // old news, and no renewal
 	}
@@ -199,7 +207,9 @@ func (w *handing) done(now time.Time) bool {
 	if w.h.Request.Op != OpPause {
 		return w.h.To.ID != ""
 	}
-	if from := w.h.From; w.left.IsZero() && from.ID != "" && !now.Before(from.Until) {
+	// A lease has run out if the record was read after its end: who was cut off
+	// meanwhile has missed the renewals.
+	if from := w.h.From; w.left.IsZero() && from.ID != "" && !now.Before(from.Until) && !w.checked.Before(from.Until) {
 		w.vacated(observed{info: from.asOf(now), at: now})
 	}
 	return w.h.From.ID == "" || !w.left.IsZero()
@@ -423,21 +433,51 @@ func (l *lookout) next(ctx context.Context, deadline time.Time) (observed, error
 			if l.isWatched() && time.Since(l.read) < watchedPoll {
 				continue
 			}
-			l.read = time.Now()
-			switch entry, err := l.c.tryGet(ctx, l.group); store.Classify(err) {
-			case store.OK:
-				return l.observe(entry), nil
-			case store.Permanent:
-				// It could be read before: the bucket was deleted, or a
-				// permission taken away.
-				return observed{}, err
-			default:
+			if s, ok, err := l.look(ctx); ok || err != nil {
+				return s, err
 			}
 		case <-due:
 			return observed{}, nil
 		case <-ctx.Done():
 			return observed{}, ended(ctx)
 		}
+	}
+}
+
+// again returns the state as it is read from now on, or news that come before.
+// It fails as next does.
+func (l *lookout) again(ctx context.Context) (observed, error) {
+	for {
+		if s, ok, err := l.look(ctx); ok || err != nil {
+			return s, err
+		}
+		if s, ok := l.take(); ok {
+			return s, nil
+		}
+		select {
+		case <-l.wake:
+		case <-l.polled.C:
+		case <-ctx.Done():
+			return observed{}, ended(ctx)
+		}
+	}
+}
+
+// look reads the record. It reports false if it cannot be read now, and fails if
+// it cannot be read any more: it could be before, so the bucket was deleted, or a
+// permission taken away.
+func (l *lookout) look(ctx context.Context) (s observed, ok bool, err error) {
+	l.read = time.Now()
+	entry, err := l.c.tryGet(ctx, l.group)
+	switch store.Classify(err) {
+	case store.OK:
+		s = l.observe(entry)
+		s.read = l.read
+		return s, true, nil
+	case store.Permanent:
+		return observed{}, false, err
+	default:
+		return observed{}, false, nil
 	}
 }
 
