@@ -251,6 +251,13 @@ func (d *desk) withdraw(ctx context.Context) error {
 	if err := d.confirm(ctx, "Takes back the request %s that %q made of %s%s.", p.Op, p.By, who(s.Leader), reason(p.Why)); err != nil {
 		return err
 	}
+	// The question may have stood for long.
+	switch s, err = d.state(ctx); {
+	case err != nil:
+		return err
+	case s.Pending != p && s.Pending.Op != "":
+		return fmt.Errorf("leader: another request stands now: %s, which %q made%s; it is not taken back", s.Pending.Op, s.Pending.By, reason(s.Pending.Why))
+	}
 	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
 	defer cancel()
 	h.Request, err = d.control.File(ctx, leader.Request{Op: leader.OpStepDown, Group: d.flags.Group, Term: noTerm, Why: d.flags.Why})

@@ -21,6 +21,49 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
+// The question whether to take a request back may stand for long. Another's
+// request that has come meanwhile is not the one that was shown.
+func TestAnotherRequestThanTheOneThatWasShownIsNotTakenBack(t *testing.T) {
+	st := memstore.New()
+	st.Put("reports", []byte(`{"id":"a","token":"t","ttl":60000,"term":1,"renewal":1}`))
+	control, err := leader.NewControlWithStore(st, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	file := func(r leader.Request) {
+		r.Group, r.Term = "reports", 1
+		if _, err := control.File(t.Context(), r); err != nil {
+			t.Error(err)
+		}
+	}
+	file(leader.Request{Op: leader.OpStepDown, Why: "first"})
+	for _, c := range []struct {
+		meanwhile func()
+		err       bool
+		left      string
+	}{
+		{func() { file(leader.Request{Op: leader.OpTransfer, Successor: "c", Why: "second"}) }, true, "second"},
+		{func() {}, false, ""},
+	} {
+		d := &desk{
+			flags: Flags{Target: app.Target{Timeout: time.Minute}, Group: "reports"}, control: control,
+			std: app.Streams{In: answers(func() string { c.meanwhile(); return "y\n" }), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}},
+		}
+		if err := d.withdraw(t.Context()); (err != nil) != c.err {
+			t.Errorf("left %q: %v", c.left, err)
+		}
+		if s, err := control.State(t.Context(), "reports"); err != nil || s.Pending.Why != c.left {
+			t.Errorf("%v, %+v stands, not %q", err, s.Pending, c.left)
+		}
+	}
+}
+
+// answers are read when they are asked for.
+type answers func() string
+
+func (a answers) Read(p []byte) (int, error) { return copy(p, a()), nil }
+
 // Who interrupts the command is told, too, how the request is taken back.
 func TestASignalLeavesTheWayToTakeARequestBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
