@@ -117,14 +117,18 @@ func nested(f, g func(context.Context, Term) context.Context) func(context.Conte
 		return f
 	default:
 		return func(ctx context.Context, t Term) context.Context {
-			for _, add := range []func(context.Context, Term) context.Context{f, g} {
-				if given := add(ctx, t); given != nil { // as TermContext says, nil is ctx itself
-					ctx = given
-				}
-			}
-			return ctx
+			inner := or(f(ctx, t), ctx)
+			return or(g(inner, t), inner)
 		}
 	}
+}
+
+// or returns what a TermContext gave, or ctx itself if that is nil.
+func or(given, ctx context.Context) context.Context {
+	if given == nil {
+		return ctx
+	}
+	return given
 }
 
 func joined(f, g func(Election, ElectionConfig) Hooks) func(Election, ElectionConfig) Hooks {

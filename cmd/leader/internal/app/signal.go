@@ -7,15 +7,16 @@ import (
 	"syscall"
 )
 
-// A Signal is the cause (see context.Cause) of a context that a signal ended.
-type Signal struct{ syscall.Signal }
+// A SignalError is the cause (see context.Cause) of a context that a signal
+// ended.
+type SignalError struct{ syscall.Signal }
 
 // Error says which signal.
-func (s Signal) Error() string { return "signal: " + s.String() }
+func (s SignalError) Error() string { return "signal: " + s.String() }
 
 // Is reports that it is context.Canceled, too: who gives a cause in place of a
 // context's error gives both.
-func (s Signal) Is(target error) bool { return target == context.Canceled }
+func (s SignalError) Is(target error) bool { return target == context.Canceled }
 
 // UntilSignal returns a context that the first of the signals ends. As with
 // signal.NotifyContext, the signals keep away from the program until stop is
@@ -31,7 +32,7 @@ func UntilSignal(ctx context.Context, signals ...syscall.Signal) (_ context.Cont
 		select {
 		case s := <-got:
 			if sig, ok := s.(syscall.Signal); ok { // as all are
-				end(Signal{sig})
+				end(SignalError{sig})
 			}
 		case <-ctx.Done():
 		}

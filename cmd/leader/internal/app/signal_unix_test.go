@@ -25,7 +25,7 @@ func TestASignalIsTheCauseOfAnEnd(t *testing.T) {
 	// A context that is made of it has the same cause.
 	below, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if s, ok := errors.AsType[Signal](context.Cause(below)); !ok || s.Signal != syscall.SIGUSR2 {
+	if s, ok := errors.AsType[SignalError](context.Cause(below)); !ok || s.Signal != syscall.SIGUSR2 {
 		t.Errorf("the cause is %v", context.Cause(below))
 	}
 }

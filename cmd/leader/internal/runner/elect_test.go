@@ -65,8 +65,8 @@ func TestASignalBeforeAnythingElseEndsIt(t *testing.T) {
 		cause error
 		want  syscall.Signal
 	}{
-		"interrupted":         {app.Signal{Signal: syscall.SIGINT}, syscall.SIGINT},
-		"the terminal left":   {app.Signal{Signal: syscall.SIGHUP}, syscall.SIGHUP},
+		"interrupted":         {app.SignalError{Signal: syscall.SIGINT}, syscall.SIGINT},
+		"the terminal left":   {app.SignalError{Signal: syscall.SIGHUP}, syscall.SIGHUP},
 		"its reader has left": {nil, syscall.SIGTERM},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -268,7 +268,7 @@ func (r *runner) heed(signalled context.Context) (stop func()) {
 	go r.pass(signals, done)
 	if signalled.Err() != nil {
 		early := syscall.SIGTERM // what ends it otherwise stands for none: its output's reader has left
-		if s, ok := errors.AsType[app.Signal](context.Cause(signalled)); ok {
+		if s, ok := errors.AsType[app.SignalError](context.Cause(signalled)); ok {
 			early = s.Signal
 		}
 		r.receive(early)

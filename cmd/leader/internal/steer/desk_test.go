@@ -83,7 +83,7 @@ func TestASignalLeavesTheWayToTakeARequestBack(t *testing.T) {
 			std:   app.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, control: control,
 		}
 		ctx, end := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Second, func() { end(app.Signal{Signal: syscall.SIGINT}) })
+		time.AfterFunc(time.Second, func() { end(app.SignalError{Signal: syscall.SIGINT}) })
 		err = d.ask(ctx, leader.Request{Op: leader.OpPause}, state)
 		if !strings.Contains(fmt.Sprint(err), "leader resume reports takes the pause back") {
 			t.Error(err)
