@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -326,12 +327,16 @@ func (w *watch) fail(err error) {
 func (f *Feed) Close() {
 	f.mu.Lock()
 	f.closed = true
-	for w := range f.watches {
+	open := slices.Collect(maps.Keys(f.watches))
+	for _, w := range open {
 		w.fail(fmt.Errorf("%w: nothing is watched", store.ErrClosed))
 		w.Close()
 	}
 	last := f.last
 	f.mu.Unlock()
+	for _, w := range open {
+		w.Wait()
+	}
 	if last != nil {
 		last.cancel()
 		<-last.done

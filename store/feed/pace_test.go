@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -417,5 +418,34 @@ func TestTheBeginningOfNewsRepeatsThePresentState(t *testing.T) {
 		if n := h.count() - before; n != 2 {
 			t.Errorf("after the beginning of news the watch of two keys was told of %d states", n)
 		}
+	})
+}
+
+// A program closes what its functions use after the store.
+func TestCloseWaitsForADeliveryThatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &counted{polled: polled{&lab{st: memstore.New()}}}
+		f := feed.New(src, feed.Options{Every: time.Second})
+		var busy atomic.Bool
+		stop, err := f.Watch(t.Context(), []string{"a"}, func(e store.Entry) {
+			if e.Revision == 0 {
+				return // the present state
+			}
+			busy.Store(true)
+			defer busy.Store(false)
+			time.Sleep(time.Minute)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, src.lab.st, "a", 0)
+		for !busy.Load() {
+			time.Sleep(time.Second)
+		}
+		f.Close()
+		if busy.Load() {
+			t.Error("it is closed, and calls a function still")
+		}
+		stop()
 	})
 }
