@@ -2,7 +2,6 @@ package leader_test
 
 import (
 	"math"
-	"testing"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -153,13 +152,13 @@ func (p simPairs) add(c simChoice) {
 }
 
 // demandAll demands that each level of each field met each of each other.
-func (p simPairs) demandAll(t *testing.T) {
+func (p simPairs) demandAll(errorf func(format string, args ...any)) {
 	for i, f := range simFields {
 		for j, g := range simFields[:i] {
 			for l := range f.levels {
 				for k := range g.levels {
 					if p[simPair{j, k, i, l}] == 0 {
-						t.Errorf("%s never was at its level %d when %s was at %d", f.name, l, g.name, k)
+						errorf("%s never was at its level %d when %s was at %d", f.name, l, g.name, k)
 					}
 				}
 			}
