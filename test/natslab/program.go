@@ -74,7 +74,7 @@ func remove(dir string) {
 		if os.RemoveAll(dir) == nil {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 	}
 }
 
