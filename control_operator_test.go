@@ -494,3 +494,66 @@ func TestAPauseOfWhichNothingIsSeenIsNotOver(t *testing.T) {
 		}
 	})
 }
+
+// A behind store reads an older record than its watch has shown, as a replica
+// may, and counts the reads.
+type behind struct {
+	*memstore.Store
+
+	then  store.Entry // at first
+	old   store.Entry // a millisecond later
+	begun time.Time
+	reads int
+}
+
+func (b *behind) Get(ctx context.Context, key string) (store.Entry, error) {
+	if key != "g" {
+		return b.Store.Get(ctx, key)
+	}
+	b.reads++
+	if time.Since(b.begun) < time.Millisecond {
+		return b.then, nil
+	}
+	return b.old, nil
+}
+
+// Such a read shows no end of a lease, and is repeated at a pace.
+func TestAPauseThatReadsTheRecordAsItWasIsNotOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		st.Put("g", []byte(`{"id":"a","token":"t","ttl":1000,"term":1,"renewal":1}`))
+		old, err := st.Get(t.Context(), "g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Put("g", []byte(`{"id":"a","token":"t","ttl":1000,"term":1,"renewal":2}`))
+		b := &behind{Store: st, then: old, old: old}
+		boom := errors.New("boom")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, boom)
+		defer cancel()
+		_, err = control(t, b).Pause(ctx, "g", "")
+		// Both are told: what ended the context, and its error.
+		if !errors.Is(err, boom) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if b.reads > 200 {
+			t.Errorf("%d reads in ten seconds", b.reads)
+		}
+	})
+}
+
+// Where there is no record any more, nobody has renewed.
+func TestAPauseEndsWhereTheRecordIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		st.Put("g", []byte(`{"id":"a","token":"t","ttl":1000,"term":1,"renewal":1}`))
+		stands, err := st.Get(t.Context(), "g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &behind{Store: st, then: stands, old: store.Entry{Key: "g"}, begun: time.Now()}
+		if h, err := control(t, b).Pause(lasting(t, time.Minute), "g", ""); err != nil || h.Vacancy.Reason != leader.ReasonExpired {
+			t.Errorf("%v, %+v", err, h)
+		}
+	})
+}

@@ -92,7 +92,7 @@ func (c *Control) Ask(ctx context.Context, r Request) (Handover, error) {
 	for !h.done(time.Now()) {
 		s, err := look.next(ctx, h.deadline())
 		if err == nil && s.rev == 0 {
-			s, err = look.again(ctx)
+			s, err = look.again(ctx, h.last.rev)
 		}
 		if err != nil {
 			return h.h, h.verdict(err)
@@ -122,10 +122,16 @@ type observed struct {
 	read time.Time // when a read of it began, zero for news
 }
 
+// current reports whether it was read, and not as it was before a revision that
+// is known: a replica may lag. A record that is gone has none.
+func (s *observed) current(known uint64) bool {
+	return !s.read.IsZero() && (s.rev >= known || s.rev == 0)
+}
+
 // arrived takes in a state of the record. That of the time before the request
 // is where the wait begins.
 func (w *handing) arrived(s observed) {
-	if !s.read.IsZero() && s.rev >= w.last.rev {
+	if s.current(w.last.rev) {
 		w.checked = s.read
 	}
 	if s.rev <= w.last.rev && w.last.rev != 0 {
@@ -444,11 +450,11 @@ func (l *lookout) next(ctx context.Context, deadline time.Time) (observed, error
 	}
 }
 
-// again returns the state as it is read from now on, or news that come before.
-// It fails as next does.
-func (l *lookout) again(ctx context.Context) (observed, error) {
+// again returns the current state as it is read from now on, or news that come
+// before. It fails as next does.
+func (l *lookout) again(ctx context.Context, known uint64) (observed, error) {
 	for {
-		if s, ok, err := l.look(ctx); ok || err != nil {
+		if s, ok, err := l.look(ctx); ok && s.current(known) || err != nil {
 			return s, err
 		}
 		if s, ok := l.take(); ok {
