@@ -25,8 +25,9 @@ func TestASignalIsTheCauseOfAnEnd(t *testing.T) {
 	// A context that is made of it has the same cause.
 	below, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if s, ok := errors.AsType[SignalError](context.Cause(below)); !ok || s.Signal != syscall.SIGUSR2 {
-		t.Errorf("the cause is %v", context.Cause(below))
+	cause := context.Cause(below)
+	if s, ok := errors.AsType[SignalError](cause); !ok || s.Signal != syscall.SIGUSR2 || !errors.Is(cause, context.Canceled) {
+		t.Errorf("the cause is %v", cause)
 	}
 }
 

@@ -267,7 +267,7 @@ func (r *runner) heed(signalled context.Context) (stop func()) {
 	done := make(chan struct{})
 	go r.pass(signals, done)
 	if signalled.Err() != nil {
-		early := syscall.SIGTERM // what ends it otherwise stands for none: its output's reader has left
+		early := syscall.SIGTERM // also where no signal came: the reader of the output has left
 		if s, ok := errors.AsType[app.SignalError](context.Cause(signalled)); ok {
 			early = s.Signal
 		}
