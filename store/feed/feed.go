@@ -334,12 +334,12 @@ func (f *Feed) Close() {
 	}
 	last := f.last
 	f.mu.Unlock()
-	for _, w := range open {
-		w.Wait()
-	}
 	if last != nil {
 		last.cancel()
 		<-last.done
+	}
+	for _, w := range open {
+		w.Wait()
 	}
 	f.connected(store.Closed)
 }
