@@ -21,19 +21,36 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// The question whether to take a request back may stand for long. Another's
-// request that has come meanwhile is not the one that was shown.
-func TestAnotherRequestThanTheOneThatWasShownIsNotTakenBack(t *testing.T) {
+// led returns a desk for a group that is led, over a store through which st is
+// reached, and the state of the group.
+func led(t *testing.T, through func(store.Store) store.Store) (*desk, leader.ControlState) {
+	t.Helper()
 	st := memstore.New()
 	st.Put("reports", []byte(`{"id":"a","token":"t","ttl":60000,"term":1,"renewal":1}`))
-	control, err := leader.NewControlWithStore(st, "ann")
+	control, err := leader.NewControlWithStore(through(st), "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer control.Close()
+	t.Cleanup(control.Close)
+	state, err := control.State(t.Context(), "reports")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &desk{
+		flags: Flags{Target: app.Target{Timeout: time.Minute}, Format: output.Format{Output: "json"}, Group: "reports"},
+		std:   app.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, control: control,
+	}, state
+}
+
+func direct(st store.Store) store.Store { return st }
+
+// The question whether to take a request back may stand for long. Another's
+// request that has come meanwhile is not the one that was shown.
+func TestAnotherRequestThanTheOneThatWasShownIsNotTakenBack(t *testing.T) {
+	d, _ := led(t, direct)
 	file := func(r leader.Request) {
 		r.Group, r.Term = "reports", 1
-		if _, err := control.File(t.Context(), r); err != nil {
+		if _, err := d.control.File(t.Context(), r); err != nil {
 			t.Error(err)
 		}
 	}
@@ -46,14 +63,11 @@ func TestAnotherRequestThanTheOneThatWasShownIsNotTakenBack(t *testing.T) {
 		{func() { file(leader.Request{Op: leader.OpTransfer, Successor: "c", Why: "second"}) }, true, "second"},
 		{func() {}, false, ""},
 	} {
-		d := &desk{
-			flags: Flags{Target: app.Target{Timeout: time.Minute}, Group: "reports"}, control: control,
-			std: app.Streams{In: answers(func() string { c.meanwhile(); return "y\n" }), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}},
-		}
+		d.std.In = answers(func() string { c.meanwhile(); return "y\n" })
 		if err := d.withdraw(t.Context()); (err != nil) != c.err {
 			t.Errorf("left %q: %v", c.left, err)
 		}
-		if s, err := control.State(t.Context(), "reports"); err != nil || s.Pending.Why != c.left {
+		if s, err := d.control.State(t.Context(), "reports"); err != nil || s.Pending.Why != c.left {
 			t.Errorf("%v, %+v stands, not %q", err, s.Pending, c.left)
 		}
 	}
@@ -67,24 +81,10 @@ func (a answers) Read(p []byte) (int, error) { return copy(p, a()), nil }
 // Who interrupts the command is told, too, how the request is taken back.
 func TestASignalLeavesTheWayToTakeARequestBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := memstore.New()
-		st.Put("reports", []byte(`{"id":"a","token":"t","ttl":60000,"term":1,"renewal":1}`))
-		control, err := leader.NewControlWithStore(st, "ann")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer control.Close()
-		state, err := control.State(t.Context(), "reports")
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := &desk{
-			flags: Flags{Target: app.Target{Timeout: time.Minute}, Group: "reports"},
-			std:   app.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, control: control,
-		}
+		d, state := led(t, direct)
 		ctx, end := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { end(app.SignalError{Signal: syscall.SIGINT}) })
-		err = d.ask(ctx, leader.Request{Op: leader.OpPause}, state)
+		err := d.ask(ctx, leader.Request{Op: leader.OpPause}, state)
 		if !strings.Contains(fmt.Sprint(err), "leader resume reports takes the pause back") {
 			t.Error(err)
 		}
@@ -120,27 +120,14 @@ func TestARequestWhoseEffectCannotBeSeenIsReported(t *testing.T) {
 	for op, undone := range map[leader.Operation]string{leader.OpStepDown: "--withdraw takes it back", leader.OpPause: "leader resume reports takes the pause back"} {
 		t.Run(string(op), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st := memstore.New()
-				st.Put("reports", []byte(`{"id":"a","token":"t","ttl":60000,"term":1,"renewal":1}`))
-				control, err := leader.NewControlWithStore(&closing{Store: st}, "ann")
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer control.Close()
-				state, err := control.State(t.Context(), "reports")
-				if err != nil {
-					t.Fatal(err)
-				}
-				var out, errs bytes.Buffer
-				d := &desk{
-					flags: Flags{Target: app.Target{Timeout: time.Minute}, Format: output.Format{Output: "json"}, Group: "reports"},
-					std:   app.Streams{Out: &out, Err: &errs}, control: control,
-				}
+				d, state := led(t, func(st store.Store) store.Store { return &closing{Store: st} })
+				var out bytes.Buffer
+				d.std.Out = &out
 				r := leader.Request{Op: op}
 				if op == leader.OpStepDown {
 					r.Term = state.Leader.Term
 				}
-				err = d.ask(t.Context(), r, state)
+				err := d.ask(t.Context(), r, state)
 				if !errors.Is(err, store.ErrPermanent) || !strings.Contains(fmt.Sprint(err), undone) {
 					t.Errorf("%v", err)
 				}
