@@ -3,6 +3,7 @@ package grpcproof_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -97,11 +98,12 @@ func (s *scene) signer(e proof.Election) *proof.Signer {
 	return signer
 }
 
-// ask makes a call of each kind of a server, and returns their errors.
-func (s *scene) ask(a *answerer, opts ...grpc.ServerOption) (unary, stream error) {
+// connect returns a connection to a server, whose calls ask for proofs. opened
+// hears of the context of each stream that goes out.
+func (s *scene) connect(register func(*grpc.Server), opened func(context.Context), opts ...grpc.ServerOption) *grpc.ClientConn {
 	s.Helper()
 	srv := grpc.NewServer(opts...)
-	grpc_health_v1.RegisterHealthServer(srv, a)
+	register(srv)
 	listener, err := new(net.ListenConfig).Listen(s.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		s.Fatal(err)
@@ -111,13 +113,28 @@ func (s *scene) ask(a *answerer, opts ...grpc.ServerOption) (unary, stream error
 		defer close(served)
 		_ = srv.Serve(listener)
 	}()
-	defer func() { srv.Stop(); <-served }()
+	s.Cleanup(func() { srv.Stop(); <-served })
+	hears := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		opened(ctx)
+		return open(ctx, desc, cc, method, opts...)
+	}
 	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithUnaryInterceptor(grpcproof.UnaryAsker(s.v)), grpc.WithStreamInterceptor(grpcproof.StreamAsker(s.v)))
+		grpc.WithUnaryInterceptor(grpcproof.UnaryAsker(s.v)), grpc.WithChainStreamInterceptor(grpcproof.StreamAsker(s.v), hears))
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }()
+	s.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func healthOf(a grpc_health_v1.HealthServer) func(*grpc.Server) {
+	return func(srv *grpc.Server) { grpc_health_v1.RegisterHealthServer(srv, a) }
+}
+
+// ask makes a call of each kind of a server, and returns their errors.
+func (s *scene) ask(a *answerer, opts ...grpc.ServerOption) (unary, stream error) {
+	s.Helper()
+	conn := s.connect(healthOf(a), func(context.Context) {}, opts...)
 	return calls(metadata.AppendToOutgoingContext(s.Context(), grpcproof.ChallengeKey, "of the caller's own"), grpc_health_v1.NewHealthClient(conn))
 }
 
@@ -163,25 +180,8 @@ func (e *endless) Watch(_ *grpc_health_v1.HealthCheckRequest, stream grpc.Server
 
 // Who gets an error of a stream need do no more with it, nor end its context.
 func TestAStreamThatIsRefusedEnds(t *testing.T) {
-	s := newScene(t)
-	srv, e := grpc.NewServer(), &endless{ended: make(chan struct{})}
-	grpc_health_v1.RegisterHealthServer(srv, e)
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = srv.Serve(listener)
-	}()
-	defer func() { srv.Stop(); <-served }()
-	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithStreamInterceptor(grpcproof.StreamAsker(s.v)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
+	s, e := newScene(t), &endless{ended: make(chan struct{})}
+	conn := s.connect(healthOf(e), func(context.Context) {})
 	stream, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), new(grpc_health_v1.HealthCheckRequest))
 	if err != nil {
 		t.Fatal(err)
@@ -193,6 +193,34 @@ func TestAStreamThatIsRefusedEnds(t *testing.T) {
 	case <-e.ended:
 	case <-time.After(time.Minute):
 		t.Error("the stream goes on, of which nobody hears any more")
+	}
+}
+
+// The one answer to a stream of the client's ends it: nobody receives again.
+func TestAStreamOfOneAnswerEndsWithIt(t *testing.T) {
+	s := newScene(t)
+	desc := grpc.StreamDesc{StreamName: "Collect", ClientStreams: true, Handler: func(_ any, stream grpc.ServerStream) error {
+		for {
+			switch err := stream.RecvMsg(new(grpc_health_v1.HealthCheckRequest)); {
+			case errors.Is(err, io.EOF):
+				return stream.SendMsg(new(grpc_health_v1.HealthCheckResponse))
+			case err != nil:
+				return err
+			}
+		}
+	}}
+	var opened context.Context
+	conn := s.connect(func(srv *grpc.Server) {
+		srv.RegisterService(&grpc.ServiceDesc{ServiceName: "x.Collector", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{desc}}, nil)
+	}, func(ctx context.Context) { opened = ctx }, proves(s.signer(&leads{7}))...)
+	stream, err := conn.NewStream(t.Context(), &desc, "/x.Collector/Collect")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(stream.SendMsg(new(grpc_health_v1.HealthCheckRequest)), stream.SendMsg(new(grpc_health_v1.HealthCheckRequest)), stream.CloseSend(),
+		stream.RecvMsg(new(grpc_health_v1.HealthCheckResponse)))
+	if err != nil || opened.Err() == nil {
+		t.Errorf("%v; its context has ended: %v", err, opened.Err())
 	}
 }
 
