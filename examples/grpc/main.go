@@ -1,7 +1,10 @@
 // Command grpc is a gRPC service of which one copy answers, its leader, and a
 // client that is always answered.
 //
-//	go run ./examples/grpc -dev -id a -listen 127.0.0.1:9081    # with a NATS server of its own; in other terminals:
+//	go run ./examples/grpc -dev -id a -listen 127.0.0.1:9081
+//
+// The first copy has a NATS server of its own. In other terminals:
+//
 //	go run ./examples/grpc -id b -listen 127.0.0.1:9082
 //	go run ./examples/grpc -id client -call
 //

@@ -2,7 +2,10 @@
 // of which one acts: each slot of the schedule is run once, whatever crashes,
 // stalls or is cut off.
 //
-//	go run ./examples/scheduler -dev -id a -db /tmp/jobs.db     # with a NATS server of its own; in another terminal:
+//	go run ./examples/scheduler -dev -id a -db /tmp/jobs.db
+//
+// The first copy has a NATS server of its own. In another terminal:
+//
 //	go run ./examples/scheduler -id b -db /tmp/jobs.db
 //
 // The election keeps two copies from acting at the same time. It cannot keep a

@@ -1,7 +1,8 @@
 // Command sidecar campaigns for a program beside it that is not written in Go,
 // and tells it over HTTP whether it leads:
 //
-//	go run ./examples/sidecar -group reports -listen 127.0.0.1:8081 -health http://127.0.0.1:8080/healthz
+//	go run ./examples/sidecar -group reports -listen 127.0.0.1:8081 \
+//	    -health http://127.0.0.1:8080/healthz
 //
 // The program asks before each piece of work:
 //

@@ -1,10 +1,13 @@
 // Command web is an HTTP service of which one copy answers, its leader, and the
 // others redirect there; and a client that knows the leader by itself.
 //
-//	go run ./examples/web -dev -id a -listen 127.0.0.1:8081     # with a NATS server of its own; in other terminals:
+//	go run ./examples/web -dev -id a -listen 127.0.0.1:8081
+//
+// The first copy has a NATS server of its own. In other terminals:
+//
 //	go run ./examples/web -id b -listen 127.0.0.1:8082
-//	curl -L -d '' 127.0.0.1:8081/count                          # and again at 8082: the same counter goes on
-//	go run ./examples/web -id client -call                      # five times a second, without a redirect
+//	curl -L -d '' 127.0.0.1:8081/count        # at 8082 the same counter goes on
+//	go run ./examples/web -id client -call    # 5 times a second, not redirected
 //
 // Then end the copy that counts, and see the client go on with the other.
 //
