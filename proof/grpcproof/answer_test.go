@@ -209,18 +209,18 @@ func TestAStreamOfOneAnswerEndsWithIt(t *testing.T) {
 			}
 		}
 	}}
-	var opened context.Context
+	var ended func() error
 	conn := s.connect(func(srv *grpc.Server) {
 		srv.RegisterService(&grpc.ServiceDesc{ServiceName: "x.Collector", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{desc}}, nil)
-	}, func(ctx context.Context) { opened = ctx }, proves(s.signer(&leads{7}))...)
+	}, func(ctx context.Context) { ended = ctx.Err }, proves(s.signer(&leads{7}))...)
 	stream, err := conn.NewStream(t.Context(), &desc, "/x.Collector/Collect")
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = errors.Join(stream.SendMsg(new(grpc_health_v1.HealthCheckRequest)), stream.SendMsg(new(grpc_health_v1.HealthCheckRequest)), stream.CloseSend(),
 		stream.RecvMsg(new(grpc_health_v1.HealthCheckResponse)))
-	if err != nil || opened.Err() == nil {
-		t.Errorf("%v; its context has ended: %v", err, opened.Err())
+	if err != nil || ended() == nil {
+		t.Errorf("%v; its context has ended: %v", err, ended())
 	}
 }
 
