@@ -37,7 +37,8 @@ type window struct {
 	// between the two stores sees a window that closes too early, never too
 	// late.
 	mono, wall atomic.Int64
-	closed     atomic.Bool
+	// closed is why the window has closed, nil while it has not.
+	closed atomic.Pointer[machine.Reason]
 
 	mu    sync.Mutex // makes close come after any arm
 	timer Timer
@@ -85,7 +86,7 @@ func (w *window) until() (mono int64, open bool) {
 	left := min(w.mono.Load()-now.Mono, w.wall.Load()-now.Wall)
 	// Last: a caller that does not get on before this look finds what has
 	// ended the term meanwhile, be it a resignation or the timer.
-	if w.closed.Load() {
+	if w.closed.Load() != nil {
 		return 0, false
 	}
 	if left > 0 {
@@ -99,7 +100,7 @@ func (w *window) until() (mono int64, open bool) {
 // at the end of the window even if the machine was suspended before it and the
 // wall clock was set back meanwhile, which leaves both other clocks behind.
 func (w *window) expire() {
-	if w.closed.Load() {
+	if w.closed.Load() != nil {
 		return
 	}
 	w.close(machine.ReasonTrust)
@@ -116,7 +117,7 @@ func (w *window) check() {
 func (w *window) arm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed.Load() {
+	if w.closed.Load() != nil {
 		return
 	}
 	var boot int64
@@ -142,15 +143,15 @@ func (w *window) extend(until machine.Instant) bool {
 	w.arm()
 	// A reader may have found the old window passed meanwhile, and its verdict
 	// stands.
-	return !w.closed.Load()
+	return w.closed.Load() == nil
 }
 
 // close ends the term and its context for a reason. The first reason stands.
 func (w *window) close(r machine.Reason) {
-	if w.closed.Swap(true) {
+	if !w.closed.CompareAndSwap(nil, &r) {
 		return
 	}
-	w.cancel(w.loss(w.term, r))
+	w.end(r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer.Stop()
@@ -158,6 +159,9 @@ func (w *window) close(r machine.Reason) {
 		w.alarm.Stop()
 	}
 }
+
+// end ends the context of a window that has closed for a reason.
+func (w *window) end(r machine.Reason) { w.cancel(w.loss(w.term, r)) }
 
 type termKey struct{}
 
@@ -170,12 +174,17 @@ type termContext struct {
 	w *window
 }
 
-// Err returns context.Canceled as soon as the trust window has passed.
+// Err returns context.Canceled as soon as the trust window has passed. Whoever
+// is told so finds the cause, too: the goroutine that closed the window may not
+// have come to end the context yet.
 func (c *termContext) Err() error {
-	if !c.w.open() {
-		return context.Canceled
+	if c.w.open() {
+		return nil
 	}
-	return nil
+	if c.Context.Err() == nil {
+		c.w.end(*c.w.closed.Load())
+	}
+	return context.Canceled
 }
 
 // Value returns the term for TermFrom, and else what the context of Start

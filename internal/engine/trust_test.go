@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,6 +179,35 @@ func TestAnExtendedTermOutlivesItsFirstAlarm(t *testing.T) {
 	if g.ctx.Err() != nil {
 		t.Fatal(context.Cause(g.ctx))
 	}
+}
+
+// The window closes before its context is cancelled, and another goroutine may
+// look between the two.
+func TestATermThatIsOverHasACauseAtOnce(t *testing.T) {
+	c := clock{origin: time.Now()}
+	var calls atomic.Int32
+	closing, looked := make(chan struct{}), make(chan struct{})
+	g := newWindow(t.Context(), c, leadership.Term{Number: 7}, c.now().Add(time.Hour), func(term leadership.Term, r machine.Reason) error {
+		if calls.Add(1) == 1 {
+			close(closing)
+			<-looked
+		}
+		return testLoss(term, r)
+	}, bare, func() {})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		g.close(machine.ReasonStopped)
+	}()
+	<-closing
+	if err := g.ctx.Err(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Err: %v", err)
+	}
+	if l := new(testLossError); !errors.As(context.Cause(g.ctx), &l) || l.reason != machine.ReasonStopped {
+		t.Errorf("cause: %v", context.Cause(g.ctx))
+	}
+	close(looked)
+	<-ended
 }
 
 // Extensions come with every renewal of each of thousands of elections.
