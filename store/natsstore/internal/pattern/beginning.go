@@ -7,7 +7,8 @@ import (
 )
 
 // askMost is how often the stream's leader is asked before another consumer is
-// to bring what this one owes.
+// to bring what this one owes. Where there is none it is asked on: the next
+// direct get may be answered by another replica.
 const askMost = 10
 
 // rereadAfter is when a direct get is repeated that showed less than there is:
@@ -76,13 +77,13 @@ func (v *View) keysAre(state wire.State, ok bool) {
 	case !ok || len(owed) == 0:
 		b.void()
 		v.presented(nil)
+	case v.feed != nil && !v.feed.Consumer():
+		b.askAt = time.Now().Add(confirmAfter)
+		v.wanted, v.nextRead = true, time.Now().Add(rereadAfter)
 	case b.asks >= askMost:
 		v.wanted = true
-	default:
+	default: // a consumer goes on by itself
 		b.askAt = time.Now().Add(confirmAfter)
-		if v.feed != nil && !v.feed.Consumer() { // a consumer goes on by itself
-			v.wanted, v.nextRead = true, time.Now().Add(rereadAfter)
-		}
 	}
 }
 

@@ -424,3 +424,22 @@ func TestADirectGetOfAReplicaThatLagsIsRepeated(t *testing.T) {
 	b.read(end)
 	b.hears(t, "at the end", []string{}...)
 }
+
+// Direct gets are all that there is in a bucket that republishes, however long
+// a replica lags.
+func TestADirectGetIsRepeatedForAsLongAsAReplicaLags(t *testing.T) {
+	b := newBench(t, "x.*", "leader.b.")
+	b.clustered = true
+	b.Release()
+	b.work()
+	for range 2 * askMost {
+		b.read(stored("x.1", 5))
+		b.read(end)
+		b.leads(t, "x.1", "x.2")
+		b.Work(time.Now().Add(time.Minute), func(time.Time) {})
+	}
+	b.hears(t, "while it lags", "x.1 5")
+	b.read(stored("x.1", 5))
+	b.read(stored("x.2", 6))
+	b.hears(t, "when it has caught up", "x.2 6", "present")
+}
