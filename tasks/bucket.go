@@ -279,10 +279,9 @@ func (b *Bucket) Watch(ctx context.Context, w Watch) error {
 	if err != nil {
 		return fmt.Errorf("tasks: watching: %w", err)
 	}
-	info := consumer.CachedInfo()
-	present := info.NumPending == 0
-	if present {
-		w.Present()
+	t := &telling{w: w, at: max(from, 1) - 1}
+	if consumer.CachedInfo().NumPending == 0 {
+		t.complete()
 	}
 	own := strconv.FormatUint(w.Term, 10)
 	failed := make(chan error, 1)
@@ -291,10 +290,9 @@ func (b *Bucket) Watch(ctx context.Context, w Watch) error {
 		if err != nil {
 			return
 		}
-		w.Deliver(b.told(m, meta.Sequence.Stream, own))
-		if !present && meta.NumPending == 0 {
-			present = true
-			w.Present()
+		t.tell(b.told(m, meta.Sequence.Stream, own))
+		if meta.NumPending == 0 {
+			t.complete()
 		}
 	}, jetstream.PullExpiry(5*time.Second), jetstream.PullHeartbeat(500*time.Millisecond), jetstream.PullMaxMessages(2000),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
@@ -310,14 +308,76 @@ func (b *Bucket) Watch(ctx context.Context, w Watch) error {
 		return fmt.Errorf("tasks: watching: %w", err)
 	}
 	defer func() { consuming.Stop(); <-consuming.Closed() }()
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-again:
-		return errReconnected
-	case err := <-failed:
-		return fmt.Errorf("tasks: watching: %w", err)
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again:
+			return errReconnected
+		case err := <-failed:
+			return fmt.Errorf("tasks: watching: %w", err)
+		case <-look.C:
+			if b.toldAll(ctx, t) {
+				look.Stop()
+			}
+		}
 	}
+}
+
+// lookEvery is how often a watch whose present state is not complete looks
+// whether there is more to come.
+const lookEvery = time.Second
+
+// toldAll reports whether the present state has been told. The message that
+// says that none is pending may never come: the records that were pending when
+// the ones before were sent may expire, or be deleted, before their turn.
+func (b *Bucket) toldAll(ctx context.Context, t *telling) bool {
+	at, present := t.progress()
+	if present {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, beginFor)
+	defer cancel()
+	_, err := b.s.GetMsg(ctx, at+1, jetstream.WithGetMsgSubject(b.prefix+"*"))
+	if !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false
+	}
+	t.complete()
+	return true
+}
+
+// A telling is how far a watch has come.
+type telling struct {
+	w Watch
+
+	mu      sync.Mutex
+	at      uint64 // the revision of what was told last
+	present bool   // the present state is complete
+}
+
+func (t *telling) tell(e Entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.w.Deliver(e)
+	t.at = e.Revision
+}
+
+// complete says that the present state has been told, unless that was said.
+func (t *telling) complete() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.present {
+		t.present = true
+		t.w.Present()
+	}
+}
+
+func (t *telling) progress() (at uint64, present bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.at, t.present
 }
 
 // told is what a message tells the watch.

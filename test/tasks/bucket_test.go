@@ -288,6 +288,52 @@ func TestTheNextLeaderReadsFromTheCheckpointAndMissesNothing(t *testing.T) {
 	finished(t, b, "open")
 }
 
+// The records that are pending when one is sent may expire before their turn
+// comes, so that none is ever sent as the last one.
+func TestAWatchIsCompleteThoughItsLastRecordsAreGone(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{})
+	js := natslab.JetStream(t, nc)
+	// More than a watch asks for at once.
+	for i := range 2100 {
+		if _, err := js.PublishAsync(fmt.Sprint("$KV.work.t.g.", i), []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-js.PublishAsyncComplete():
+	case <-natslab.Within(t).Done():
+		t.Fatal("the records were not stored")
+	}
+	stream, err := js.Stream(natslab.Within(t), "KV_work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	present, told := make(chan struct{}), 0
+	ctx, cancel := context.WithCancel(t.Context())
+	watched := make(chan error, 1)
+	go func() {
+		watched <- b.Watch(ctx, tasks.Watch{Present: func() { close(present) }, Deliver: func(tasks.Entry) {
+			if told++; told == 1 {
+				if err := stream.Purge(natslab.Within(t), jetstream.WithPurgeSubject("$KV.work.t.g.*")); err != nil {
+					t.Error(err)
+				}
+			}
+		}})
+	}()
+	select {
+	case <-present:
+	case <-natslab.Within(t).Done():
+		t.Errorf("the present state is not complete after %d records", told)
+	}
+	cancel()
+	if err := <-watched; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTasksGoOnAfterTheServerWasAway(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
