@@ -87,16 +87,20 @@ func (g *guard) raise(ctx context.Context) (seq uint64, err error) {
 		if err == nil || final(err) {
 			return true
 		}
-		// An end of ctx says less than what came before.
-		if failure == nil || ctx.Err() == nil {
+		// An end of ctx says less than what came before, and nothing says more
+		// than an attempt that may have been applied, or may yet be.
+		if failure == nil || ctx.Err() == nil && !errors.Is(failure, store.ErrUnknown) {
 			failure = err
 		}
 		return false
 	})
-	if !ended {
-		return 0, fmt.Errorf("natsfence: raising the guard %q: %w", g.subject, failure)
+	switch {
+	case ended:
+		return seq, err
+	case errors.Is(failure, errMoved), errors.Is(failure, errInFlight):
+		return 0, fmt.Errorf("natsfence: %w: raising the guard %q: refused for too long: %w", store.ErrTransient, g.subject, failure)
 	}
-	return seq, err
+	return 0, fmt.Errorf("natsfence: raising the guard %q: %w", g.subject, failure)
 }
 
 // final reports whether another attempt cannot help.

@@ -535,6 +535,39 @@ func TestRaiseWithoutAnAnswerIsResolved(t *testing.T) {
 	})
 }
 
+// A leader of the stream that has lost its majority refuses what comes while an
+// earlier raise is in flight, and that one gets no answer.
+func TestAGuardThatCannotBeRaisedSaysWhatBecameOfIt(t *testing.T) {
+	t.Parallel()
+	c := natslab.StartCluster(t, 3)
+	bucket(t, c.Connect(t), natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
+	last := c.StreamLeader("KV_orders")
+	js := natslab.JetStream(t, natslab.Connect(t, last.URL(), nats.IgnoreDiscoveredServers()))
+	for _, s := range c.Nodes {
+		if s != last {
+			s.Stop()
+		}
+	}
+	open := func(n uint64, wait time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		_, err := natsfence.OpenKV(ctx, js, "orders", "g", term(n, "a"))
+		return err
+	}
+	for n := range uint64(2) {
+		err := open(n+1, 3*time.Second) // longer than one attempt
+		var classes []error
+		for _, class := range []error{fence.ErrStale, fence.ErrInvalid, natsfence.ErrLost, natsfence.ErrUnfit, store.ErrTransient, store.ErrPermanent, store.ErrUnknown} {
+			if errors.Is(err, class) {
+				classes = append(classes, class)
+			}
+		}
+		if len(classes) != 1 || n == 0 && classes[0] != store.ErrUnknown {
+			t.Errorf("term %d: %v, which is %v", n+1, err, classes)
+		}
+	}
+}
+
 func TestNothingIsSentWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
