@@ -495,6 +495,25 @@ func TestAPauseOfWhichNothingIsSeenIsNotOver(t *testing.T) {
 	})
 }
 
+// Nor is who asked a leader to step down.
+func TestAStepDownDoesNotTakeItsOwnSilenceForTheLeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, nil)
+		cfg := config("a")
+		cfg.DemoteTimeout = 2 * time.Minute
+		a := candidate(t, f.Client("a"), cfg)
+		a.OnDemote(func() { time.Sleep(90 * time.Second) })
+		started(t, a)
+		time.Sleep(2 * ttl)
+		mustLead(t, a)
+		time.AfterFunc(time.Second, func() { f.BlackHole("ops") })
+		h, err := control(t, f.Client("ops")).StepDown(lasting(t, time.Minute), "g", "")
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, leader.ErrNoLeader) || h.Vacancy.Reason != "" {
+			t.Errorf("%v, %+v", err, h)
+		}
+	})
+}
+
 // A behind store reads an older record than its watch has shown, as a replica
 // may, and counts the reads.
 type behind struct {

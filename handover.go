@@ -289,6 +289,9 @@ func (w *handing) unfinished(waiting error) error {
 		return fmt.Errorf("%w: %q left term %d, and nobody has taken over: %s: %w", ErrNoLeader, from.ID, r.Term, describe(w.h.Vacancy), waiting)
 	case from.ID == "":
 		return fmt.Errorf("%w: nobody was seen to lead term %d, and the request stands: %w", ErrNoLeader, r.Term, waiting)
+	case !now.Before(from.Until) && w.checked.Before(from.Until):
+		// Who was cut off meanwhile has missed the renewals, or the end.
+		return fmt.Errorf("leader: %q led term %d when the record was read last, and the request stands: %w", from.ID, r.Term, waiting)
 	case !now.Before(from.Until):
 		w.h.Vacancy = from.asOf(now)
 		return fmt.Errorf("%w: %q did not answer, its lease ran out, and nobody has taken over: %w", ErrNoLeader, from.ID, waiting)
