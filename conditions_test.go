@@ -179,3 +179,32 @@ func TestAHandoverNeedsNoCoolDownWhereRecordsOnlyExpire(t *testing.T) {
 		})
 	}
 }
+
+// An expiring store is one whose records may expire, and over which they are
+// offered and watched.
+type expiring struct{ *memstore.Store }
+
+func (expiring) Check(context.Context, store.CheckRequest) (store.Report, error) {
+	return store.Report{Expires: true}, nil
+}
+
+// Nor does an offer spare a cool-down that its holder has not come to the end
+// of: beside it there may be a leader whose record was dropped.
+func TestAnOfferOfWhoCoolsDownSparesNoCoolDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := expiring{memstore.New()}
+		a, b := start(t, st, config("a")), start(t, st, config("b"))
+		mustBe(t, a, leader.StateCandidate)
+		time.Sleep(wait / 2)
+		if err := a.StopWithContext(t.Context(), leader.StopOptions{DeleteKey: true, WaitForDemote: true}); err != nil {
+			t.Fatal(err)
+		}
+		if _, r := stored(t, st); r.ID != "b" {
+			t.Fatalf("%+v: the record was not offered", r)
+		}
+		time.Sleep(wait - 1)
+		mustBe(t, b, leader.StateCandidate)
+		time.Sleep(ttl)
+		mustLead(t, b)
+	})
+}

@@ -431,9 +431,13 @@ func (c *Candidate) Resign(ctx context.Context, successor string) error {
 	if term.IsZero() {
 		return ErrNotLeader
 	}
-	// Asked names the term, so that a call that comes late does not end a later
-	// one.
-	c.inbox.event(machine.Event{Kind: machine.Asked, Term: term.Number, Exit: x})
+	return c.leave(ctx, term.Number, x)
+}
+
+// leave ends the term of that number, if it is still the present one. A
+// goroutine may not have got on since it looked which one that is.
+func (c *Candidate) leave(ctx context.Context, term uint64, x machine.Exit) error {
+	c.inbox.event(machine.Event{Kind: machine.Asked, Term: term, Exit: x})
 	if c.Inside() {
 		return nil // the release follows when the callback that calls us has returned
 	}
@@ -441,7 +445,7 @@ func (c *Candidate) Resign(ctx context.Context, successor string) error {
 		// Not only until the term is over: whoever hands over wants the record
 		// to be free.
 		over := s.Phase != machine.Draining && s.Phase != machine.Releasing
-		return over && (s.Phase != machine.Holding || s.Grant.Term != term.Number), nil
+		return over && (s.Phase != machine.Holding || s.Grant.Term != term), nil
 	})
 	if err != nil {
 		return err

@@ -121,3 +121,29 @@ func TestDoBeginsNothingWhenTheTermHasEndedSinceTheProof(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestALateResignationEndsNoLaterTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(memstore.New(), testConfig())
+		if err := c.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		earlier := c.Term()
+		if err := c.Resign(t.Context(), ""); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		later := c.Term()
+		if err := c.leave(t.Context(), earlier.Number, machine.Exit{Reason: machine.ReasonResigned}); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if later.Number <= earlier.Number || c.Term() != later {
+			t.Errorf("term %v, after %v and %v", c.Term(), earlier, later)
+		}
+		if err := c.Stop(t.Context(), StopOptions{DeleteKey: true, WaitForDemote: true}); err != nil {
+			t.Error(err)
+		}
+	})
+}
