@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -66,7 +67,8 @@ func newUnwaited(tb testing.TB, st store.Store, caps Caps) store.Store {
 }
 
 // CompareAndSwap waits for an asynchronous write, and cancels it when ctx is
-// done.
+// cancelled. The deadline of ctx is the store's to keep: an election cancels
+// nothing before its own end.
 func (u unwaited) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
 	type answer struct {
 		rev uint64
@@ -89,13 +91,17 @@ func (u unwaited) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 	case a := <-answers:
 		return a.rev, a.err
 	case <-ctx.Done():
+	}
+	end := "its deadline"
+	if errors.Is(ctx.Err(), context.Canceled) {
+		end = "the call of Cancel"
 		pending.Cancel()
 	}
 	select {
 	case a := <-answers:
 		return a.rev, a.err
 	case <-time.After(u.caps.Patience):
-		u.tb.Errorf("CompareAndSwapAsync of key %q did not call done within %v of the call of Cancel", w.Key, u.caps.Patience)
+		u.tb.Errorf("CompareAndSwapAsync of key %q did not call done within %v of %s", w.Key, u.caps.Patience, end)
 		return 0, store.ErrUnknown
 	}
 }

@@ -36,12 +36,12 @@ type wrapper struct {
 // is set.
 type unwaiting struct {
 	*wrapper
-	begin func(w store.Write, done func(uint64, error)) store.Pending
+	begin func(deadline time.Time, w store.Write, done func(uint64, error)) store.Pending
 }
 
 func (u unwaiting) CompareAndSwapAsync(deadline time.Time, w store.Write, done func(uint64, error)) store.Pending {
 	if u.begin != nil {
-		return u.begin(w, done)
+		return u.begin(deadline, w, done)
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	go func() {
@@ -524,13 +524,13 @@ var defects = []defect{
 // asyncDefects are those of writes that nobody waits for.
 var asyncDefects = []defect{
 	{"writes asynchronously without a condition", "Async/EarlierRevisionConflicts", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
-		begins(h, func(w store.Write, done func(uint64, error)) store.Pending {
+		begins(h, func(_ time.Time, w store.Write, done func(uint64, error)) store.Pending {
 			go done(m.Put(w.Key, w.Value), nil)
 			return canceling(func() {})
 		})
 	}},
 	{"answers twice", "Async/OneOfFiftyCreatesWins", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
-		begins(h, func(w store.Write, done func(uint64, error)) store.Pending {
+		begins(h, func(_ time.Time, w store.Write, done func(uint64, error)) store.Pending {
 			rev, err := m.CompareAndSwap(context.Background(), w)
 			done(rev, err)
 			done(rev, err)
@@ -538,11 +538,20 @@ var asyncDefects = []defect{
 		})
 	}},
 	{"forgets what is canceled", "Async/AbandonedCallsDoNotHarmLaterOnes", func(_ *memstore.Store, _ *wrapper, h *storetest.Harness) {
-		begins(h, func(store.Write, func(uint64, error)) store.Pending { return canceling(func() {}) })
+		begins(h, func(time.Time, store.Write, func(uint64, error)) store.Pending { return canceling(func() {}) })
+	}},
+	{"waits beyond the deadline", "Async/PassedDeadlineEndsAWriteHonestly", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
+		begins(h, func(deadline time.Time, w store.Write, done func(uint64, error)) store.Pending {
+			if time.Until(deadline) > 0 {
+				go done(m.CompareAndSwap(context.Background(), w))
+				return canceling(func() {})
+			}
+			return canceling(func() { done(0, store.ErrUnknown) })
+		})
 	}},
 }
 
-func begins(h *storetest.Harness, begin func(store.Write, func(uint64, error)) store.Pending) {
+func begins(h *storetest.Harness, begin func(time.Time, store.Write, func(uint64, error)) store.Pending) {
 	open := h.Open
 	h.Open = func(t testing.TB) store.Store {
 		u := open(t).(unwaiting) //nolint:errcheck // as harness made it
