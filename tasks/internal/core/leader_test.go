@@ -46,6 +46,18 @@ func (d *desk) written() core.Write {
 	return out.Writes[0]
 }
 
+// asked awaits the one read that is due.
+func (d *desk) asked() {
+	d.t.Helper()
+	for range 1000 {
+		if d.l.Tick(d.now); len(d.l.Take().Reads) == 1 {
+			return
+		}
+		d.now += 10 * ms
+	}
+	d.t.Fatal("nothing is read")
+}
+
 // stored answers a write, and returns what follows.
 func (d *desk) stored(w core.Write) core.Output {
 	d.rev++
@@ -290,6 +302,51 @@ func TestAWorkerOfAnEndlessLeaseIsThere(t *testing.T) {
 		if out := l.Take(); l.Count().Workers != 1 || len(out.Writes) > 0 {
 			t.Errorf("the %s: %+v, %+v", name, l.Count(), out)
 		}
+	}
+}
+
+// The lease is what the worker states, be it longer than the leader's or
+// shorter.
+func TestAWorkerIsMissedWhenItsOwnLeaseEnds(t *testing.T) {
+	for _, lease := range []time.Duration{time.Second, time.Hour} {
+		d := newDesk(t)
+		d.l.Heard(0, wire.FromWorker{Worker: "v", Run: "1", Presence: &wire.Presence{Lease: lease}})
+		d.l.Tick(lease - 1)
+		if n := d.l.Count().Workers; n != 2 {
+			t.Errorf("lease %v: %d workers before its end", lease, n)
+		}
+		d.l.Heard(lease-1, wire.FromWorker{Worker: "w", Run: "1"})
+		d.l.Tick(lease)
+		if n := d.l.Count().Workers; n != 1 {
+			t.Errorf("lease %v: %d workers at its end", lease, n)
+		}
+	}
+}
+
+// One answer that there is no record may come from a replica that lags. Three
+// in a row are believed: whoever removed it by hand wants the attempt to end.
+func TestARecordThatIsNotFoundThriceIsGone(t *testing.T) {
+	d := newDesk(t)
+	w := d.submit("x")
+	d.l.Wrote(d.now, w.ID, w.Expected, 0, false)
+	for range 2 {
+		for range 2 {
+			d.asked()
+			d.l.Missing(d.now, "x")
+		}
+		d.asked()
+		d.l.Stored(d.now, "x", w.Expected, wire.Record{State: wire.Queued, Timeout: time.Second, MaxAttempts: 9})
+		w = d.written() // it stands, and was not written
+		d.l.Wrote(d.now, w.ID, w.Expected, 0, false)
+	}
+	for range 3 {
+		d.asked()
+		d.l.Missing(d.now, "x")
+	}
+	d.now += time.Hour
+	d.l.Tick(d.now)
+	if out := d.l.Take(); len(out.Reads)+len(out.Writes) > 0 || d.l.Count().Queued+d.l.Count().Assigned != 0 {
+		t.Errorf("%+v, %+v", out, d.l.Count())
 	}
 }
 
