@@ -37,7 +37,7 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d worlds: %v", *seeds, total)
-	for _, what := range []string{"stale refused", "reassigned", "adopted", "conflict", "unknown", "takeover", "worker crash", "stale ended"} {
+	for _, what := range []string{"stale refused", "reassigned", "adopted", "conflict", "unknown", "takeover", "worker crash", "stale ended", "not found"} {
 		if total[what] == 0 && *seeds >= 100 {
 			t.Errorf("no world has shown: %s", what)
 		}
@@ -124,6 +124,7 @@ type simLeader struct {
 	waiting []func()      // what came while it was frozen
 	watch   []stored      // not yet told
 	ids     []string
+	missed  map[string]int // reads in a row that did not find a task
 }
 
 type simWorker struct {
@@ -135,6 +136,15 @@ type simWorker struct {
 	wait   []func()
 	newest uint64 // of all messages that this run was given
 	stop   map[wire.Ref]bool
+	lease  time.Duration
+	held   int            // for how many messages it does not get on to do what they say
+	orders map[order]bool // those that came in the newest term known then
+}
+
+// An order is one to begin an attempt, of a term.
+type order struct {
+	ref  wire.Ref
+	term uint64
 }
 
 func newWorld(seed uint64) *world {
@@ -337,10 +347,15 @@ func (w *world) write(l *simLeader, x core.Write) {
 
 func (w *world) read(l *simLeader, id string) {
 	h := w.records[id]
-	if len(h) == 0 {
+	s := h[len(h)-1]
+	// A replica that lags may not know of it yet; not for three reads before
+	// one that does, since they would be believed.
+	if l.missed[id] < 2 && w.chance(0.1) {
+		w.count["not found"]++
+		l.missed[id]++
+		w.at(l, func() { l.core.Missing(w.now, id) })
 		return
 	}
-	s := h[len(h)-1]
 	if len(h) > 1 && w.chance(0.1) {
 		s = h[len(h)-2] // a replica that lags
 	}
@@ -348,7 +363,12 @@ func (w *world) read(l *simLeader, id string) {
 		w.at(l, func() { l.core.Unread(w.now, id) })
 		return
 	}
-	w.at(l, func() { l.core.Stored(w.now, id, s.rev, s.rec) })
+	w.at(l, func() {
+		if s.rev == h[len(h)-1].rev {
+			l.missed[id] = 0
+		}
+		l.core.Stored(w.now, id, s.rev, s.rec)
+	})
 }
 
 // send carries a message to workers.
@@ -378,6 +398,11 @@ func (w *world) hear(sw *simWorker, m wire.ToWorker) {
 	if m.Run != "" && m.Run != sw.run {
 		return
 	}
+	if m.Term.Number >= sw.newest {
+		for _, o := range m.Orders {
+			sw.orders[order{o.Ref, m.Term.Number}] = true
+		}
+	}
 	sw.newest = max(sw.newest, m.Term.Number)
 	sw.core.Heard(m)
 }
@@ -392,8 +417,18 @@ func (w *world) in(sw *simWorker, do func()) {
 		return
 	}
 	do()
+	if sw.held > 0 && !w.calm {
+		sw.held--
+		return // it is held up, and hears the next messages first
+	}
+	if w.chance(0.02) {
+		sw.held = w.rnd.IntN(20)
+	}
 	starts, stops, say := sw.core.Take()
 	for _, s := range starts {
+		if slices.Contains(stops, s.Ref) {
+			w.fail("%s/%s is to begin %v, and to end it, at once", sw.name, sw.run, s.Ref)
+		}
 		w.start(sw, s)
 	}
 	for _, ref := range stops {
@@ -417,8 +452,8 @@ func (w *world) in(sw *simWorker, do func()) {
 // start is a worker's log: what it accepts, of whom.
 func (w *world) start(sw *simWorker, s core.Start) {
 	w.say("%s/%s starts %v in term %d", sw.name, sw.run, s.Ref, s.Term.Number)
-	if s.Term.Number < sw.newest {
-		w.fail("%s/%s accepts %v of term %d after it has seen %d", sw.name, sw.run, s.Ref, s.Term.Number, sw.newest)
+	if !sw.orders[order{s.Ref, s.Term.Number}] {
+		w.fail("%s/%s accepts %v of term %d, and has seen %d before", sw.name, sw.run, s.Ref, s.Term.Number, sw.newest)
 	}
 	who := sw.name + "/" + sw.run
 	if other := w.starts[s.Ref]; other != "" && other != who {
@@ -456,13 +491,15 @@ func (w *world) startWorker(sw *simWorker) {
 		labels = []string{"even"}
 	}
 	sw.run, sw.alive, sw.frozen, sw.newest, sw.wait, sw.stop = fmt.Sprintf("%08d", w.seq), true, false, 0, nil, map[wire.Ref]bool{}
-	sw.core = core.NewWorker(core.WorkerConfig{Name: sw.name, Run: sw.run, Labels: labels, Capacity: 2, Lease: simLease})
+	sw.orders = map[order]bool{}
+	sw.lease = []time.Duration{simLease / 2, simLease, 3 * simLease}[w.rnd.IntN(3)]
+	sw.core = core.NewWorker(core.WorkerConfig{Name: sw.name, Run: sw.run, Labels: labels, Capacity: 2, Lease: sw.lease})
 	w.in(sw, func() {})
 	w.beat(sw, sw.run)
 }
 
 func (w *world) beat(sw *simWorker, run string) {
-	w.after(simLease/3, func() {
+	w.after(sw.lease/3, func() {
 		if sw.alive && sw.run == run {
 			w.in(sw, sw.core.Show)
 			w.beat(sw, run)
@@ -474,7 +511,7 @@ func (w *world) beat(sw *simWorker, run string) {
 func (w *world) elect() {
 	w.count["takeover"]++
 	w.term += 1 + uint64(w.rnd.IntN(3))
-	l := &simLeader{term: wire.Term{Number: w.term, Token: fmt.Sprint("token", w.term)}, alive: true}
+	l := &simLeader{term: wire.Term{Number: w.term, Token: fmt.Sprint("token", w.term)}, alive: true, missed: map[string]int{}}
 	l.core = core.NewLeader(core.Config{Term: l.term, Lease: simLease, Grace: 100 * ms, Reread: 20 * ms})
 	w.say("term %d begins", l.term.Number)
 	w.leaders = append(w.leaders, l)
