@@ -86,6 +86,8 @@ type simCount struct {
 	terms     int
 	resolved  int
 	ended     int
+	proofs    int64 // tokens found valid
+	begun     int64 // operations
 	losses    map[leader.Reason]int
 	deeds     map[string]int
 	faults    map[faultstore.Fault]uint64
@@ -107,6 +109,8 @@ func (c *simCount) add(w *simWorld) {
 	c.terms += w.terms
 	c.resolved += w.resolved
 	c.ended += w.ended
+	c.proofs += w.proofs.Load()
+	c.begun += w.operations.Load()
 	for r, n := range w.losses {
 		c.losses[r] += n
 	}
@@ -119,13 +123,16 @@ func (c *simCount) add(w *simWorld) {
 }
 
 func (c *simCount) report(t *testing.T) {
-	t.Logf("schedules %d, virtual time %v, terms %d, unknown outcomes resolved %d, records ended by operators %d\nlosses %v\ndisturbances %v\nfaults %v",
-		c.schedules, c.virtual.Round(time.Second), c.terms, c.resolved, c.ended, c.losses, c.deeds, c.faults)
+	t.Logf("schedules %d, virtual time %v, terms %d, unknown outcomes resolved %d, records ended by operators %d, tokens found valid %d, operations begun %d\nlosses %v\ndisturbances %v\nfaults %v",
+		c.schedules, c.virtual.Round(time.Second), c.terms, c.resolved, c.ended, c.proofs, c.begun, c.losses, c.deeds, c.faults)
 }
 
 // demandAll complains of each kind that never happened.
 func (c *simCount) demandAll(errorf func(format string, args ...any)) {
 	c.pairs.demandAll(errorf)
+	if c.proofs == 0 || c.begun == 0 {
+		errorf("%d tokens were found valid, and %d operations begun", c.proofs, c.begun)
+	}
 	if c.resolved == 0 {
 		errorf("no unknown outcome was ever resolved")
 	}
@@ -172,6 +179,8 @@ type simWorld struct {
 	alike  bool      // all candidates are of one standing
 	ages   bool      // the store tells its age, and may be made again
 	remade atomic.Bool
+	// What processes were told of the present term.
+	proofs, operations atomic.Int64
 
 	faults *faultstore.Faults
 	calm   atomic.Bool
@@ -408,6 +417,39 @@ func (p *simProc) judgeLeader() {
 	}
 }
 
+// rivals returns the terms in which others are at work.
+func (w *simWorld) rivals(p *simProc) map[*simProc]leader.Term {
+	at := map[*simProc]leader.Term{}
+	for _, other := range w.procs {
+		if term := other.working(); other != p && !term.IsZero() {
+			at[other] = term
+		}
+	}
+	return at
+}
+
+// judgeAlone judges G1 where a process was told just now that it leads: nobody
+// has been at work in one term from the question on.
+func (p *simProc) judgeAlone(before map[*simProc]leader.Term, what string) {
+	if !p.machine.Runs() {
+		return
+	}
+	for other, term := range p.w.rivals(p) {
+		if before[other] == term {
+			p.w.t.Errorf("G1: %s: %s, while %s is at work in term %d, at %v", p.name, what, other.name, term.Number, time.Since(p.w.begun))
+		}
+	}
+}
+
+// validate asks a process for a proof that it leads, and judges the answer.
+func (p *simProc) validate() {
+	before := p.w.rivals(p)
+	if p.election().ValidateToken(context.Background()) == nil {
+		p.w.proofs.Add(1)
+		p.judgeAlone(before, "its token is valid")
+	}
+}
+
 // leading returns a process that leads and is not suspended, or else p.
 func (w *simWorld) leading(p *simProc) *simProc {
 	for _, q := range w.procs {
@@ -418,12 +460,16 @@ func (w *simWorld) leading(p *simProc) *simProc {
 	return p
 }
 
-// suspend suspends the machine for so long. Its connections are dead after
-// that, and it is some time before it hears of what happened meanwhile.
+// suspend suspends the machine for so long. Mostly its connections are dead
+// after that, and it is some time before it hears of what happened meanwhile.
+// Else what came meanwhile is there when it wakes.
 func (p *simProc) suspend(d time.Duration) {
-	p.w.faults.BlackHole(p.name)
 	p.machine.Suspend()
 	time.AfterFunc(d, p.wake)
+	if p.w.draw(3) == 0 {
+		return
+	}
+	p.w.faults.BlackHole(p.name)
 	time.AfterFunc(d+time.Duration(p.w.draw(int64(p.w.ttl))), func() { p.w.faults.Heal(p.name) })
 }
 
@@ -493,6 +539,17 @@ func (p *simProc) workLives() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.leading.IsZero() && p.work.Err() == nil
+}
+
+// working returns the term in which its work goes on, zero if none does or the
+// machine is suspended.
+func (p *simProc) working() leader.Term {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leading.IsZero() || p.work.Err() != nil || !p.machine.Runs() {
+		return leader.Term{}
+	}
+	return p.leading
 }
 
 func (p *simProc) demoted() {
@@ -594,11 +651,23 @@ var simDeeds = []simDeed{
 		to := w.procs[w.draw(int64(len(w.procs)))].name
 		go func() { _ = p.election().Transfer(context.Background(), to) }()
 	}},
-	{"validate", nil, func(_ *simWorld, p *simProc) {
-		go func() { _ = p.election().ValidateToken(context.Background()) }()
+	{"validate", nil, func(w *simWorld, p *simProc) {
+		if w.draw(4) != 0 {
+			p = w.leading(p)
+		}
+		go p.validate()
 	}},
-	{"operation", nil, func(_ *simWorld, p *simProc) {
-		go func() { _ = p.election().Do(context.Background(), func(context.Context) error { return nil }) }()
+	{"operation", nil, func(w *simWorld, p *simProc) {
+		if w.draw(4) != 0 {
+			p = w.leading(p)
+		}
+		go func() {
+			_ = p.election().Do(context.Background(), func(context.Context) error {
+				p.w.operations.Add(1)
+				p.judgeAlone(p.w.rivals(p), "an operation begins")
+				return nil
+			})
+		}()
 	}},
 	{"sickness", nil, func(w *simWorld, p *simProc) {
 		p.sick.Store(true)
