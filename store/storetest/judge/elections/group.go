@@ -224,15 +224,20 @@ type link struct {
 	cut chan struct{} // closed when the link is cut; nil while it is not
 }
 
-// over returns the store as it is reached by the link. It has the abilities
-// that an election looks for and the store has.
+// over returns the store as it is reached by the link. Of the abilities that
+// an election looks for it has those to watch and to write asynchronously, if
+// the store has them.
 func (l *link) over(st store.Store) store.Store {
 	linked := &linked{Store: st, l: l}
 	w, ok := st.(store.Watcher)
 	if !ok {
 		return linked
 	}
-	return &linkedWatcher{linked, w}
+	watcher := &linkedWatcher{linked, w}
+	if a, ok := st.(store.AsyncWriter); ok {
+		return &linkedWriter{watcher, a}
+	}
+	return watcher
 }
 
 func (l *link) sever() {
@@ -309,3 +314,26 @@ func (s *linkedWatcher) Watch(ctx context.Context, keys []string, deliver func(s
 		}
 	})
 }
+
+type linkedWriter struct {
+	*linkedWatcher
+	a store.AsyncWriter
+}
+
+// CompareAndSwapAsync implements store.AsyncWriter.
+func (s *linkedWriter) CompareAndSwapAsync(deadline time.Time, w store.Write, done func(uint64, error)) store.Pending {
+	if !s.l.severed() {
+		return s.a.CompareAndSwapAsync(deadline, w, done)
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	go func() {
+		defer cancel()
+		done(0, s.l.hold(ctx))
+	}()
+	return given(cancel)
+}
+
+// given is a write that is waited for until it is given up.
+type given func()
+
+func (g given) Cancel() { g() }

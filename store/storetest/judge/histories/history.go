@@ -24,6 +24,7 @@ package histories
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ type Op struct {
 	Read         bool          // else it is a write
 	Call, Return time.Duration // when the call began and ended
 	Expected     uint64        // of a write
+	Async        bool          // a write by [store.AsyncWriter]
 	Value        string        // what was written or read; no two writes have the same
 	Outcome      store.Outcome // of a write
 	Revision     uint64        // of a write that was acknowledged, or of what was read; 0: the key is unknown
@@ -122,14 +124,49 @@ func (c *Client) Get(ctx context.Context, key string) (store.Entry, error) {
 }
 
 // Swap writes something that nobody wrote before over the expected revision.
+// Half of the writes of a [store.AsyncWriter] are asynchronous, as those of
+// elections are, if ctx has a deadline.
 func (c *Client) Swap(ctx context.Context, key string, expected uint64) (revision uint64, outcome store.Outcome) {
-	o := Op{Client: c.id, Key: key, Expected: expected, Value: fmt.Sprintf("write %d", c.h.names.Add(1))}
+	n := c.h.names.Add(1)
+	w := store.Write{Key: key, Expected: expected, Value: fmt.Appendf(nil, "write %d", n), Tombstone: n%7 == 0}
+	o := Op{Client: c.id, Key: key, Expected: expected, Value: string(w.Value), Async: n%2 == 0 && c.async(ctx)}
+	write := c.st.CompareAndSwap
+	if o.Async {
+		write = c.unwaited
+	}
 	o.Call = time.Since(c.h.start)
-	rev, err := c.st.CompareAndSwap(ctx, store.Write{
-		Key: key, Expected: expected, Value: []byte(o.Value), Tombstone: c.h.names.Load()%7 == 0,
-	})
+	rev, err := write(ctx, w)
 	o.Return = time.Since(c.h.start)
 	o.Outcome, o.Revision = store.Classify(err), rev
 	c.h.add(o)
 	return rev, o.Outcome
+}
+
+func (c *Client) async(ctx context.Context) bool {
+	_, deadline := ctx.Deadline()
+	_, async := c.st.(store.AsyncWriter)
+	return deadline && async
+}
+
+// unwaited is CompareAndSwap by an asynchronous write. That it ends at its
+// deadline is the store's to see to.
+func (c *Client) unwaited(ctx context.Context, w store.Write) (uint64, error) {
+	type answer struct {
+		rev uint64
+		err error
+	}
+	answers := make(chan answer, 1)
+	deadline, _ := ctx.Deadline()
+	st := c.st.(store.AsyncWriter) //nolint:errcheck // see async
+	pending := st.CompareAndSwapAsync(deadline, w, func(rev uint64, err error) { answers <- answer{rev, err} })
+	select {
+	case a := <-answers:
+		return a.rev, a.err
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		pending.Cancel()
+	}
+	a := <-answers
+	return a.rev, a.err
 }

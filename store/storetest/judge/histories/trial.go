@@ -51,6 +51,9 @@ type Tally struct {
 	Histories int
 	// Writes is how many writes were sent, and the next are how they ended.
 	Writes, Acknowledged, Conflicts, Unknown, WithoutEffect int
+	// Async is how many of the writes were asynchronous: see
+	// [store.AsyncWriter].
+	Async int
 	// Faults is how often each fault happened, by its name.
 	Faults map[string]int
 }
@@ -61,8 +64,12 @@ func (c Tally) String() string {
 	if len(c.Faults) > 0 {
 		faults = fmt.Sprintf("; faults: %v", c.Faults)
 	}
-	return fmt.Sprintf("%d histories from seed %d, %d writes: %d acknowledged, %d conflicts, %d unknown, %d without effect%s",
-		c.Histories, c.Seed, c.Writes, c.Acknowledged, c.Conflicts, c.Unknown, c.WithoutEffect, faults)
+	async := ""
+	if c.Async > 0 {
+		async = fmt.Sprintf(" (%d asynchronous)", c.Async)
+	}
+	return fmt.Sprintf("%d histories from seed %d, %d writes%s: %d acknowledged, %d conflicts, %d unknown, %d without effect%s",
+		c.Histories, c.Seed, c.Writes, async, c.Acknowledged, c.Conflicts, c.Unknown, c.WithoutEffect, faults)
 }
 
 // of returns the tally with what the history has come to.
@@ -70,6 +77,11 @@ func (c Tally) of(h *History) Tally {
 	c.Writes = h.Count()
 	c.Acknowledged, c.Conflicts = h.Count(store.OK), h.Count(store.Conflict)
 	c.Unknown, c.WithoutEffect = h.Count(store.Unknown), h.Count(store.Transient, store.Permanent)
+	for _, o := range h.Ops() {
+		if o.Async {
+			c.Async++
+		}
+	}
 	return c
 }
 
@@ -80,6 +92,7 @@ func (c Tally) plus(other Tally) Tally {
 	c.Conflicts += other.Conflicts
 	c.Unknown += other.Unknown
 	c.WithoutEffect += other.WithoutEffect
+	c.Async += other.Async
 	return c
 }
 
@@ -137,13 +150,34 @@ func (t Trial) contend(ctx context.Context, stores []store.Store, seed uint64) (
 // call, until end is called.
 func traffic(ctx context.Context, stores []store.Store, keys []string, seed uint64, each time.Duration) (h *History, clients []*Client, end func()) {
 	h = New()
-	for i, st := range stores {
-		clients = append(clients, h.Client(i, st))
-	}
 	ctx, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
+	for i, st := range stores {
+		clients = append(clients, h.Client(i, st))
+		if _, ok := st.(store.AsyncWriter); ok {
+			all.Go(func() { watch(ctx, st, keys) })
+		}
+	}
 	all.Go(func() { contend(ctx, clients, keys, seed, each) })
 	return h, clients, func() { stop(); all.Wait() }
+}
+
+// watch watches the keys until ctx is done, as an election does: a store may
+// write otherwise while nobody watches.
+func watch(ctx context.Context, st store.Store, keys []string) {
+	w, ok := st.(store.Watcher)
+	for ok && ctx.Err() == nil {
+		stop, err := w.Watch(ctx, keys, func(store.Entry) {})
+		if err == nil {
+			<-ctx.Done()
+			stop()
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 func (t Trial) settle(ctx context.Context, c *Client, keys []string) error {
