@@ -96,6 +96,9 @@ func (r *Result) Verdict() error {
 // three candidates are asked.
 const samplesPerSecond = 60
 
+// manyRounds are enough for what happens about twice in each.
+const manyRounds = 8
+
 // enough returns what there was too little of. None of it depends on how fast
 // the machine is.
 func (r *Result) enough() (errs []error) {
@@ -128,6 +131,10 @@ func (r *Result) enough() (errs []error) {
 	}
 	if r.Full {
 		demand(sum.unknown > 0, "no write was left without an answer")
+	}
+	if r.Full && len(r.Rounds) >= manyRounds {
+		demand(sum.resolved > 0, "no write without an answer was found applied")
+		demand(sum.margins > 0 || r.OneClock != nil, "no fast clock waited out a lease of a slow one")
 	}
 	return errs
 }

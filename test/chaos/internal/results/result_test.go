@@ -64,6 +64,32 @@ func TestARunInWhichTooLittleHappenedHasNotPassed(t *testing.T) {
 	}
 }
 
+// What a round may do without, many rounds together have shown.
+func TestALongRunHasShownWhatIsRareInARound(t *testing.T) {
+	p := drawn(7)
+	run := func(spoil func(*Outcome)) *Result {
+		r := &Result{Full: true}
+		for range manyRounds {
+			o := enoughOf(p)
+			o.Counts.resolved, o.Counts.margins = 2, 2
+			spoil(&o)
+			r.Rounds = append(r.Rounds, o)
+		}
+		return r
+	}
+	if err := run(func(*Outcome) {}).Verdict(); err != nil {
+		t.Fatal(err)
+	}
+	for says, spoil := range map[string]func(*Outcome){
+		"found applied": func(o *Outcome) { o.Counts.resolved = 0 },
+		"waited out":    func(o *Outcome) { o.Counts.margins = 0 },
+	} {
+		if err := run(spoil).Verdict(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("want %q, got %v", says, err)
+		}
+	}
+}
+
 func TestARunOnOneClockSaysSoAndIsNotAskedForTwo(t *testing.T) {
 	p := drawn(7)
 	p.Rates = nil
