@@ -369,6 +369,18 @@ func reviewedLabs() []mutant {
 		{39, "offers go to who may not campaign before its work has ended", []edit{
 			{engine + "loop.go", "s.Phase == machine.Claiming) && !s.Undrained &&", "s.Phase == machine.Claiming) &&"},
 		}, root("TestAnOfferDoesNotReachWhoseWorkGoesOn")},
+		{39, "an offer is of a settled term, whatever the term is", []edit{
+			{engine + "offers.go", "Settled: a.Rec.Settled}", "Settled: true}"},
+		}, root("TestAnOfferOfWhoCoolsDownSparesNoCoolDown")},
+		{39, "a late resignation ends whatever term there is", []edit{
+			{engine + "candidate.go", "machine.Event{Kind: machine.Asked, Term: term, Exit: x}", "machine.Event{Kind: machine.Leave, Term: term, Exit: x}"},
+		}, check{pkg: "internal/engine", run: "^TestALateResignationEndsNoLaterTerm$"}},
+		{39, "a worker is missed no sooner than after the leader's own lease", []edit{
+			{"tasks/internal/core/leader.go", "return min(w.presence.Lease, MaxTimeout)", "return max(min(w.presence.Lease, MaxTimeout), cfg.Lease)"},
+		}, check{pkg: "tasks/internal/core", run: "^TestAWorkerIsMissedWhenItsOwnLeaseEnds$"}},
+		{39, "a worker that was held up begins what it is to end", []edit{
+			{"tasks/internal/core/worker.go", "i >= 0 {\n\t\tw.starts = slices.Delete", "i < -1 {\n\t\tw.starts = slices.Delete"},
+		}, check{pkg: "tasks/internal/core", run: "^TestSimulation$"}},
 	}
 }
 
