@@ -27,8 +27,14 @@ const statusSQL = `SHOW STATUS WHERE Variable_name IN ('Slaves_connected', 'Rpl_
 
 // tableSQL reads what the server tells of the table and its triggers. Those are
 // shown to a user who has the right TRIGGER.
+//
+// The age is a difference of two times of the session's zone. Where an hour
+// comes twice, one of the two instants may be taken for that of an hour before
+// or after; where one is left out, the difference of the times is an hour too
+// large. Neither function makes both mistakes.
 const tableSQL = `SELECT coalesce(engine, ''), coalesce(table_type, ''),
-	coalesce(CAST((UNIX_TIMESTAMP(NOW(6)) - UNIX_TIMESTAMP(create_time)) * 1000000 AS SIGNED), 0),
+	coalesce(LEAST(CAST((UNIX_TIMESTAMP(NOW(6)) - UNIX_TIMESTAMP(create_time)) * 1000000 AS SIGNED),
+		TIMESTAMPDIFF(MICROSECOND, create_time, NOW(6))), 0),
 	(SELECT count(*) FROM information_schema.triggers AS t WHERE t.event_object_schema = i.table_schema AND t.event_object_table = i.table_name)
 FROM information_schema.tables AS i WHERE i.table_schema = %s AND i.table_name = '%s'`
 
@@ -41,7 +47,7 @@ type findings struct {
 	status   map[string]string
 	engine   string // empty: there is no table
 	kind     string
-	age      int64 // in microseconds
+	age      int64 // in microseconds, since the beginning of the second
 	triggers int
 	floor    int // rows
 }
@@ -57,6 +63,9 @@ type findings struct {
 // innodb_flush_log_at_trx_commit and sync_binlog are 1, and where a replica is
 // connected, or the server was one itself, without semi-synchronous replication
 // that waits, for as long as it takes, before a write is shown.
+//
+// The report's Age is that of the table, less somewhat more than a second: the
+// server tells in which second the table was made.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	s.Pace(req.HeartbeatInterval, req.Key)
 	ctx, cancel := s.bounded(ctx)
@@ -185,6 +194,11 @@ func (c *client) refuse(f findings) error {
 	return fmt.Errorf("%w: table %s does not suit elections: %w", store.ErrPermanent, c.names.bare, errors.Join(faults...))
 }
 
+// inexact is by how much the instant at which a table was made may be told too
+// early: it is cut to whole seconds, and MariaDB has it of a file, whose clock
+// is behind by a tick of the kernel's.
+const inexact = time.Second + 100*time.Millisecond
+
 // judge says what the settings mean for elections.
 func (c *client) judge(f findings) (r store.Report) {
 	warn := func(when bool, format string, args ...any) {
@@ -204,7 +218,7 @@ func (c *client) judge(f findings) (r store.Report) {
 	f.judgeReplication(warn)
 	// A clock that was set back makes the table look younger than it is, or as
 	// if it came from the future: that costs a wait, and no leader.
-	r.Age = max(time.Duration(f.age)*time.Microsecond, 1)
+	r.Age = max(time.Duration(f.age)*time.Microsecond-inexact, 1)
 	return r
 }
 

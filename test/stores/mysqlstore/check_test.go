@@ -3,8 +3,10 @@ package mysqlstore_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
@@ -17,7 +19,7 @@ func TestCheckFindsNothingWrongWithADurableServer(t *testing.T) {
 	srv := lab.OwnMariaDB(t)
 	table := newTable()
 	s := over(t, poolOf(t, srv.DSN("lab")), mysqlstore.Options{Table: table, Create: true})
-	trial.FindsNothingWrong(t, s)
+	trial.FindsNothingWrong(t, s, time.Now())
 	if e := trial.Get(t, s, "group"); e.Revision != 0 {
 		t.Errorf("the check wrote: %+v", e)
 	}
@@ -33,6 +35,53 @@ func TestCheckFindsNothingWrongWithADurableServer(t *testing.T) {
 			t.Errorf("%s: revision %d follows %d", spoil, after, before)
 		}
 		before = after
+	}
+}
+
+// A table's age is the difference of two instants. The server tells them by the
+// clock on the wall, of a zone in which an hour may come twice or be left out,
+// and cuts one of them to whole seconds. Clock and zone of the session are set
+// here.
+func TestATableIsNotToldToBeOlderThanItIs(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t)
+	table := newTable()
+	made(t, url(srv), table)
+	var second int64 // in which the table was made
+	err := srv.DB().QueryRow("SELECT UNIX_TIMESTAMP(create_time) FROM information_schema.tables WHERE table_name = ?", table).Scan(&second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// How far a zone is ahead of UTC, before and after its change.
+	back, forth := [2]int{3600, 0}, [2]int{0, 3600}
+	for i, c := range []struct {
+		name   string
+		change time.Duration // of the zone, after the second
+		ahead  [2]int
+		after  time.Duration // of the reading
+	}{
+		{"in the same second", -24 * time.Hour, back, 999 * time.Millisecond},
+		{"a second later", -24 * time.Hour, back, time.Second},
+		{"an hour later", -24 * time.Hour, back, time.Hour},
+		{"made in a repeated hour", -10 * time.Minute, back, 2 * time.Hour},
+		{"made in an hour that is repeated", 10 * time.Minute, back, 2 * time.Hour},
+		{"read in a repeated hour", 115 * time.Minute, back, 2 * time.Hour},
+		{"read in an hour that is repeated", 130 * time.Minute, back, 2 * time.Hour},
+		{"an hour is left out", 10 * time.Minute, forth, 2 * time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			zone := 1 + i
+			srv.Exec(fmt.Sprintf("INSERT INTO mysql.time_zone (Time_zone_id) VALUES (%d)", zone),
+				fmt.Sprintf("INSERT INTO mysql.time_zone_name VALUES ('zone%[1]d', %[1]d)", zone),
+				fmt.Sprintf("INSERT INTO mysql.time_zone_transition_type VALUES (%[1]d, 0, %[2]d, 0, 'before'), (%[1]d, 1, %[3]d, 0, 'then')", zone, c.ahead[0], c.ahead[1]),
+				fmt.Sprintf("INSERT INTO mysql.time_zone_transition VALUES (%[1]d, 0, 0), (%[1]d, %[2]d, 1)", zone, second+int64(c.change.Seconds())))
+			db := poolOf(t, fmt.Sprintf("%s?time_zone=%%27zone%d%%27&timestamp=%f", srv.DSN("lab"), zone, float64(second)+c.after.Seconds()))
+			r, err := trial.Check(t, over(t, db, mysqlstore.Options{Table: table}))
+			// It may have been made at the end of its second.
+			if most := max(c.after-time.Second, 1); err != nil || r.Age <= 0 || r.Age > most {
+				t.Errorf("the table may be %v old, and is told to be %v old, %v", most, r.Age, err)
+			}
+		})
 	}
 }
 

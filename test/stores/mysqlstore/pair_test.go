@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
@@ -114,8 +115,9 @@ func TestFailoverToASemiSynchronousReplicaLosesNothing(t *testing.T) {
 	t.Parallel()
 	p := newWaitingPair(t, "AFTER_SYNC", endless)
 	table := newTable()
+	since := time.Now()
 	s := made(t, url(p.primary), table)
-	trial.FindsNothingWrong(t, s)
+	trial.FindsNothingWrong(t, s, since)
 	var known uint64 // the latest that was acknowledged
 	for range 20 {
 		known = trial.Must(t, s, store.Write{Key: "a", Expected: known, Value: []byte("held")})

@@ -26,6 +26,7 @@ func TestATableOfAnEarlierVersionIsWarnedOfAndBroughtUpToDate(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)
 	table := newTable()
+	since := time.Now()
 	srv.Exec(earlierSchema(table), "CREATE ROLE candidate LOGIN", "GRANT SELECT ON "+table+" TO candidate",
 		"GRANT EXECUTE ON FUNCTION "+table+"_swap TO candidate",
 		"SELECT pg_sleep(0.1)") // in which the clock goes on, and the sequence does not
@@ -40,12 +41,12 @@ func TestATableOfAnEarlierVersionIsWarnedOfAndBroughtUpToDate(t *testing.T) {
 	warned(t, candidate) // who does not own the table cannot change it, and goes on
 	warned(t, over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: table}))
 	before := trial.Must(t, candidate, store.Write{Key: "group", Value: []byte("v")})
-	if since := time.Since(time.UnixMicro(int64(before))); since < 100*time.Millisecond {
-		t.Fatalf("the revision of a table of an earlier version is of %v ago, so that this shows nothing", since)
+	if ago := time.Since(time.UnixMicro(int64(before))); ago < 100*time.Millisecond {
+		t.Fatalf("the revision of a table of an earlier version is of %v ago, so that this shows nothing", ago)
 	}
 
-	trial.FindsNothingWrong(t, over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: table, Create: true}))
-	trial.FindsNothingWrong(t, candidate)
+	trial.FindsNothingWrong(t, over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: table, Create: true}), since)
+	trial.FindsNothingWrong(t, candidate, since)
 	if e := trial.Get(t, candidate, "group"); e.Revision != before || string(e.Value) != "v" {
 		t.Errorf("the record stands at %+v, and was written at revision %d", e, before)
 	}

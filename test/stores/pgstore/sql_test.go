@@ -62,7 +62,7 @@ func TestOutcomesOverDatabaseSQL(t *testing.T) {
 	srv := lab.OwnPostgreSQL(t)
 	table := newTable()
 	s := openSQL(t, srv.DSN("lab"), table)
-	trial.FindsNothingWrong(t, s) // and makes the table
+	trial.FindsNothingWrong(t, s, time.Now()) // and makes the table
 	t.Run("LostAnswers", func(t *testing.T) {
 		trial.LostAnswers(t, trial.Way{
 			Addr:   srv.Addr(),
