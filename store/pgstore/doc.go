@@ -25,14 +25,16 @@
 // the role or the server. A stronger remote_apply stays.
 //
 // A write is sent once; neither pgx nor this package repeats one. An error that
-// the server reports for the statement has rolled it back. One that ends the
-// session, and a connection that breaks or answers too late, leave the outcome
-// unknown (store.ErrUnknown): the write may land later. What never left is
-// store.ErrTransient: no connection was to be had, or the context was done. So
-// is what a standby or a read-only server refuses, since both may end without a
-// person; the connection is closed then, and the pool makes another. Tests lose
-// the answer, freeze and kill the server, and break the connection between the
-// row and the commit.
+// the server reports for the statement, of a code that is known to undo it, has
+// rolled it back. Any other, which may be that of a pooler that lost the
+// server, one that ends the session, and a connection that breaks or answers
+// too late, leave the outcome unknown (store.ErrUnknown): the write may land
+// later. What never left is store.ErrTransient: no connection was to be had, or
+// the context was done. So is what a standby or a read-only server refuses,
+// since both may end without a person; the connection is closed then, and the
+// pool makes another. Tests lose the answer, put a pooler's error in its place,
+// freeze and kill the server, and break the connection between the row and the
+// commit.
 //
 // Every statement on the pool's connections is sent without a prepared name
 // (pgx.QueryExecModeExec), whatever the pool's default is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -35,14 +36,24 @@ const (
 	classTriggeredAction = "09"
 )
 
+// undone are the codes, and with two characters the classes of codes, of errors
+// that a server reports for a statement that it has rolled back, or never begun.
+// Others may be of a pooler, which reports so that it lost the server, and not
+// what became of the statement.
+var undone = []string{
+	classTriggeredAction, "0A", "21", classDataException, classIntegrity, "25", "26", classInvalidAuth, "2F", "38", "39",
+	"3D", "3F", "40001", "40002", "40P01", classSyntaxOrAccess, "44", "53", "54", "55", "P0",
+}
+
 // classifyWrite gives the class of a failed write. An error that the server
-// reports without ending the session has rolled the statement back. One that
-// ends the session (FATAL, PANIC) may have come while a commit waited for a
-// standby, and a connection that breaks says nothing at all.
+// reports without ending the session, of a code that is the server's own, has
+// rolled the statement back. One that ends the session (FATAL, PANIC) may have
+// come while a commit waited for a standby, and a connection that breaks says
+// nothing at all.
 func classifyWrite(err error) error {
 	pg, answered := errors.AsType[*pgconn.PgError](err)
 	switch {
-	case answered && statementOnly(pg):
+	case answered && statementOnly(pg) && slices.ContainsFunc(undone, func(begin string) bool { return strings.HasPrefix(pg.Code, begin) }):
 		return classifyCode(pg.Code)
 	case answered:
 		return store.ErrUnknown

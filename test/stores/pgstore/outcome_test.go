@@ -65,6 +65,78 @@ func TestARowIsNoAcknowledgement(t *testing.T) {
 	}
 }
 
+// A pooler that loses the server may end the statement alone, with an error of
+// its own, and the server may have committed before. Here it has.
+func TestAnErrorThatNoServerGivesALostWriteIsUnknown(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnPostgreSQL(t)
+	table := newTable()
+	sound := made(t, srv.DSN("lab"), table)
+	p := &replacing{}
+	s := open(t, srv.URL("lab", trial.NewRelay(t, srv.Addr(), p.messages).Addr()), table)
+	for _, code := range []string{"08000", "08006", "08P01", "40003", "57P01", "58000", "XX000"} {
+		t.Run(code, func(t *testing.T) {
+			trial.Get(t, s, "a") // by a connection that is there
+			p.replace(code)
+			_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: code, Value: []byte("v")})
+			trial.Outcome(t, err, store.Unknown, code)
+			if e := trial.Get(t, sound, code); string(e.Value) != "v" {
+				t.Errorf("the write was not committed, so that this shows nothing: %+v", e)
+			}
+		})
+	}
+}
+
+// replacing passes the server's messages on, but for the next answer after
+// replace: that becomes an error of one statement when the server is ready
+// again, and so has committed.
+type replacing struct {
+	mu   sync.Mutex
+	code string
+}
+
+func (p *replacing) replace(code string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.code = code
+}
+
+func (p *replacing) messages(client io.Writer, server io.Reader) {
+	for {
+		kind, message, err := next(server)
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		code := p.code
+		if kind == 'Z' {
+			p.code = ""
+		}
+		p.mu.Unlock()
+		switch {
+		case code != "" && kind != 'Z':
+			continue
+		case code != "":
+			body := "SERROR\x00C" + code + "\x00Mthe server's connection was lost\x00\x00"
+			message = slices.Concat(binary.BigEndian.AppendUint32([]byte{'E'}, uint32(4+len(body))), []byte(body), message)
+		}
+		if _, err := client.Write(message); err != nil {
+			return
+		}
+	}
+}
+
+// next reads one of the server's messages: a type, a length and so many bytes.
+func next(server io.Reader) (kind byte, message []byte, err error) {
+	head := make([]byte, 5)
+	if _, err := io.ReadFull(server, head); err != nil {
+		return 0, nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
+	_, err = io.ReadFull(server, body)
+	return head[0], slices.Concat(head, body), err
+}
+
 // severing passes the server's messages on, and breaks the connection before
 // the first ReadyForQuery after sever.
 type severing struct {
@@ -85,26 +157,20 @@ func (p *severing) passed() bool {
 	return p.row
 }
 
-// messages passes the server's messages on, each of a type, a length and so
-// many bytes.
 func (p *severing) messages(client io.Writer, server io.Reader) {
 	for {
-		head := make([]byte, 5)
-		if _, err := io.ReadFull(server, head); err != nil {
-			return
-		}
-		body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
-		if _, err := io.ReadFull(server, body); err != nil {
+		kind, message, err := next(server)
+		if err != nil {
 			return
 		}
 		p.mu.Lock()
-		end := p.severed && head[0] == 'Z'
-		p.row = p.row || p.severed && head[0] == 'D'
+		end := p.severed && kind == 'Z'
+		p.row = p.row || p.severed && kind == 'D'
 		p.mu.Unlock()
 		if end {
 			return
 		}
-		if _, err := client.Write(slices.Concat(head, body)); err != nil {
+		if _, err := client.Write(message); err != nil {
 			return
 		}
 	}
