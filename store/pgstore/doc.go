@@ -57,7 +57,8 @@
 // A pooler in transaction mode accepts LISTEN and delivers nothing. That is
 // found out by a notification that does not arrive, Check warns of it, and the
 // table is read by the clock: at least twice in a heartbeat. Writes and reads
-// are sound behind such a pooler. In session mode all works.
+// are sound behind such a pooler, and the store counts as connected while reads
+// succeed. In session mode all works.
 //
 // Reads come from the primary alone: a standby is refused.
 //

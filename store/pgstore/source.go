@@ -197,7 +197,9 @@ func (s source) hears(ctx context.Context, conn *pgx.Conn, news *feed.News) erro
 		n, err := conn.WaitForNotification(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", store.ErrTransient, errDeaf)
+			// Until a person changes something, and no word on whether the
+			// server can be reached: the reads tell that.
+			return fmt.Errorf("%w: %w", store.ErrPermanent, errDeaf)
 		case err != nil:
 			return fmt.Errorf("%w: %w", store.ErrTransient, err)
 		case n.Payload == mark:

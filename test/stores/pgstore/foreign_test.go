@@ -166,6 +166,7 @@ func TestBehindAPoolerInTransactionMode(t *testing.T) {
 		rev = trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(fmt.Sprint(i))})
 		h.Until("a write, found by the clock", func(e store.Entry) bool { return e.Revision == rev })
 	}
+	trial.StaysConnected(t, s, 5*time.Second) // longer than a notification is waited for
 }
 
 func TestBehindAPoolerInSessionModeChangesAreNotified(t *testing.T) {
