@@ -99,14 +99,16 @@ func parse(u *url.URL) (opts Options, cfg *mysql.Config, err error) {
 	if database == "" || strings.Contains(database, "/") {
 		return opts, nil, fmt.Errorf("%w: the store's URL: its path must name a database", store.ErrInvalid)
 	}
-	cfg, err = mysql.ParseDSN("/?" + query.Encode())
+	addr := u.Host
+	if u.Port() == "" {
+		addr = net.JoinHostPort(u.Hostname(), "3306")
+	}
+	// With the address, of whose host the driver then demands a certificate.
+	cfg, err = mysql.ParseDSN("tcp(" + addr + ")/?" + query.Encode())
 	if err != nil {
 		return opts, nil, fmt.Errorf("%w: the store's URL: its query: %w", store.ErrInvalid, err)
 	}
-	cfg.Net, cfg.Addr, cfg.DBName = "tcp", u.Host, database
-	if u.Port() == "" {
-		cfg.Addr = net.JoinHostPort(u.Hostname(), "3306")
-	}
+	cfg.DBName = database
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
 	if cfg.Timeout == 0 {
