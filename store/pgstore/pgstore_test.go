@@ -37,7 +37,10 @@ func TestAURLThatIsNoneIsExplainedWithoutItsPassword(t *testing.T) {
 		"postgres://u:secret@h:port/d":           "port",
 		"postgres://u:secret@h/d?sslmode=odd":    "sslmode",
 		"postgres://u:secret@h/d?table=%zz":      "query",
-		"mysql://u:secret@h/d":                   "postgres://",
+		// The password may stand among the settings, too.
+		"postgres://u@h/d?password=secret&sslmode=odd":    "sslmode",
+		"postgres://u@h/d?sslpassword=secret&sslmode=odd": "sslmode",
+		"mysql://u:secret@h/d":                            "postgres://",
 	} {
 		_, err := pgstore.Open(t.Context(), url)
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), word) || strings.Contains(err.Error(), "secret") {
