@@ -97,6 +97,9 @@ func (c *client) find(ctx context.Context, conn *sql.Conn) (findings, error) {
 		}
 	}
 	if err != nil {
+		if isReadOnly(err) { // since just now
+			discard(conn)
+		}
 		return f, c.explain(classifyRead(err), err)
 	}
 	if on(f.settings["read_only"]) != "" {
@@ -294,7 +297,11 @@ func (c *client) mayCreate(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // it goes back to the pool
-	if _, err := conn.ExecContext(ctx, c.names.fill.Replace(createSQL)); err != nil && errors.Is(classifyWrite(err), store.ErrPermanent) {
+	_, err = conn.ExecContext(ctx, c.names.fill.Replace(createSQL))
+	if isReadOnly(err) { // since just now
+		discard(conn)
+	}
+	if err != nil && errors.Is(classifyWrite(err), store.ErrPermanent) {
 		return c.explain(store.ErrPermanent, err)
 	}
 	return nil // the rest shows, or passes, by itself

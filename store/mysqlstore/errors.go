@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -73,6 +74,13 @@ func classifyWrite(err error) error {
 		return store.ErrTransient
 	}
 	return store.ErrUnknown
+}
+
+// isReadOnly reports whether the error says that the server, or the session,
+// takes no writes.
+func isReadOnly(err error) bool {
+	answer, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && slices.Contains([]uint16{erOption, erReadOnlyMode, erReadOnlyTx}, answer.Number)
 }
 
 // classifyRead gives the class of a failed read.

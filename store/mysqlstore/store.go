@@ -123,7 +123,7 @@ func (c *client) update(ctx context.Context, conn *sql.Conn, w store.Write) (uin
 	revision := following(w.Expected, time.Now())
 	result, err := conn.ExecContext(ctx, fmt.Sprintf(c.names.fill.Replace(updateSQL), revision, w.Tombstone, w.Value, w.Key, w.Expected))
 	if err != nil {
-		return 0, c.explain(classifyWrite(err), fmt.Errorf("key %q: %w", w.Key, err))
+		return 0, c.failed(conn, w, err)
 	}
 	switch n, err := result.RowsAffected(); {
 	case err != nil:
@@ -160,12 +160,21 @@ func (c *client) insert(ctx context.Context, conn *sql.Conn, w store.Write) (rev
 		return 0, c.explain(store.ErrPermanent, fmt.Errorf("its floor is empty: run the statements that mysqlstore.Schema returns: %w", err))
 	}
 	if err != nil {
-		return 0, c.explain(classifyWrite(err), fmt.Errorf("key %q: %w", w.Key, err))
+		return 0, c.failed(conn, w, err)
 	}
 	if err := conn.QueryRowContext(ctx, drawnSQL).Scan(&revision); err != nil {
 		return 0, c.explain(store.ErrUnknown, fmt.Errorf("key %q: it was written, and its revision is not known: %w", w.Key, err))
 	}
 	return revision, nil
+}
+
+// failed gives the class of a failed write. The server itself refuses what a
+// user of few rights writes while it is read-only.
+func (c *client) failed(conn *sql.Conn, w store.Write, err error) error {
+	if isReadOnly(err) {
+		discard(conn)
+	}
+	return c.explain(classifyWrite(err), fmt.Errorf("key %q: %w", w.Key, err))
 }
 
 // refused says why a write changed nothing.

@@ -259,6 +259,45 @@ func TestAReadOnlyServerIsRefusedForTheMoment(t *testing.T) {
 	}
 }
 
+// A connection that the pool kept would go on refusing when another server has
+// become the primary, and is reached by the same name. What a user of few
+// rights writes the server itself refuses.
+func TestAConnectionToAServerThatTakesNoWritesIsClosed(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t)
+	table := newTable()
+	rev := trial.Must(t, made(t, url(srv), table), store.Write{Key: "a", Value: []byte("v")})
+	srv.Exec("CREATE USER candidate", "GRANT SELECT, INSERT, UPDATE ON lab."+table+" TO candidate",
+		"GRANT SELECT ON lab."+table+"_floor TO candidate", "SET GLOBAL read_only = 1")
+	for _, user := range []string{"candidate", "lab"} {
+		db := poolOf(t, srv.DSN(user))
+		db.SetMaxOpenConns(1)
+		s := over(t, db, mysqlstore.Options{Table: table})
+		connection := func() (id int64) {
+			t.Helper()
+			if err := db.QueryRowContext(trial.Within(t), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+				t.Fatal(err)
+			}
+			return id
+		}
+		for name, call := range map[string]func() error{
+			"update": func() error {
+				_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: rev})
+				return err
+			},
+			"creation": func() error { _, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "b"}); return err },
+			"read":     func() error { _, err := s.Get(trial.Within(t), "a"); return err },
+			"check":    func() error { _, err := trial.Check(t, s); return err },
+		} {
+			before := connection()
+			trial.Outcome(t, call(), store.Transient, "read")
+			if connection() == before {
+				t.Errorf("the pool of user %s keeps the connection after a refused %s", user, name)
+			}
+		}
+	}
+}
+
 func TestAnyNumberMayMakeTheTableAtOnce(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
