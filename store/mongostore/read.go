@@ -96,7 +96,12 @@ func (src source) Follow(ctx context.Context, news *feed.News) error {
 	if err != nil {
 		return s.readError(ctx, "watching", err)
 	}
-	defer stream.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the server forgets it by itself
+	defer func() {
+		// A server that stands still must not keep whoever closes the store.
+		brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.Timeout)
+		defer cancel()
+		_ = stream.Close(brief) // the server forgets it by itself
+	}()
 	news.Begun()
 	for stream.Next(ctx) {
 		var event struct {
