@@ -37,11 +37,16 @@ type Opened interface {
 func Open(ctx context.Context, rawURL string, drivers ...Driver) (Opened, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		// The parser's error repeats the URL, password and all.
+		// The parser's error repeats the URL, and the one in it the part that is
+		// wrong, which is the password where that is not escaped.
 		if parse, ok := errors.AsType[*url.Error](err); ok {
 			err = parse.Err
 		}
-		return nil, fmt.Errorf("%w: the store's URL: %w", ErrInvalid, err)
+		what, _, _ := strings.Cut(err.Error(), ` "`)
+		if strings.Contains(rawURL, "@") {
+			what += "; in a user's name or password : / ? # [ ] @ % are written as %3A %2F %3F %23 %5B %5D %40 %25"
+		}
+		return nil, fmt.Errorf("%w: the store's URL: %s", ErrInvalid, what)
 	}
 	scheme := strings.ToLower(u.Scheme)
 	for _, d := range drivers {

@@ -43,6 +43,10 @@ func TestOpenSaysWhatIsWrongWithTheURL(t *testing.T) {
 		"":                            `scheme ""`,
 		"pg://ann:secret@h:port/name": "invalid port",
 		"pg://ann:secret@h/%zz":       "invalid URL escape",
+		// A password that is not escaped is taken for other parts.
+		"pg://ann:secret/word@h/name": "invalid port",
+		"pg://ann:secret#word@h/name": "%23",
+		"pg://ann:se%secret@h/name":   "invalid URL escape",
 	} {
 		_, err := store.Open(t.Context(), rawURL, driver("mem"), driver("pg"))
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
