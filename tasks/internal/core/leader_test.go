@@ -50,7 +50,8 @@ func (d *desk) written() core.Write {
 func (d *desk) asked() {
 	d.t.Helper()
 	for range 1000 {
-		if d.l.Tick(d.now); len(d.l.Take().Reads) == 1 {
+		d.l.Tick(d.now)
+		if len(d.l.Take().Reads) == 1 {
 			return
 		}
 		d.now += 10 * ms
