@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 	"github.com/seed-ff2cb582/leader/rollcall"
@@ -23,7 +26,7 @@ type Registers interface {
 }
 
 // onNATS returns the target with the server and the bucket that --store names,
-// if it names a bucket of NATS.
+// if it names a bucket of NATS, and with what its query says.
 func (t Target) onNATS() (_ Target, nats bool, err error) {
 	if t.Store == "" {
 		return t, true, nil
@@ -41,9 +44,61 @@ func (t Target) onNATS() (_ Target, nats bool, err error) {
 	if bucket != "" {
 		t.Bucket = bucket
 	}
-	u.Path, u.RawPath = "", ""
+	if !t.Dev { // which uses no store that the environment names
+		err = t.query(u.RawQuery)
+	}
+	u.Path, u.RawPath, u.RawQuery, u.ForceQuery = "", "", "", false
 	t.Server, t.Context, t.Store = u.String(), "", ""
-	return t, true, ValidBucket("--store", t.Bucket)
+	return t, true, errors.Join(err, ValidBucket("--store", t.Bucket))
+}
+
+// query takes what the URL of a bucket says besides, as natsstore.Driver does.
+// Whatever has no effect here is refused: a program that opens the same URL
+// would heed it, and the two might each elect a leader.
+func (t *Target) query(raw string) error {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return fmt.Errorf("%w: --store: the URL's query: %w", ErrUsage, err)
+	}
+	for name, values := range query {
+		value := values[len(values)-1]
+		switch name {
+		case "domain":
+			err = replace(&t.Domain, value, "--js-domain", os.Getenv("NATS_JS_DOMAIN"))
+		case "creds":
+			// The parser has made the flag's path an absolute one.
+			err = replace(&t.Creds, absolute(value), "--creds", absolute(os.Getenv("NATS_CREDS")))
+		case "create", "replicas":
+			err = errors.New("has no effect here: leader bucket create makes a bucket")
+		default:
+			err = errors.New("is unknown; known are domain, creds")
+		}
+		if err != nil {
+			return fmt.Errorf("%w: --store: the URL's query: %s: %w", ErrUsage, name, err)
+		}
+	}
+	return nil
+}
+
+// replace has a value of the URL take the place of what a flag says. Two that
+// the command line itself gives must be one; what the environment says for all
+// commands gives way.
+func replace(given *string, value, flag, exported string) error {
+	switch {
+	case value == "":
+		return errors.New("is empty")
+	case *given != "" && *given != value && *given != exported:
+		return fmt.Errorf("and %s names another: %q", flag, *given)
+	}
+	*given = value
+	return nil
+}
+
+func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	return kong.ExpandPath(path)
 }
 
 // AfterApply has a bucket that --store names take the place of --server and

@@ -27,6 +27,55 @@ func TestStoreNamesAServerOfNATSAndABucket(t *testing.T) {
 	}
 }
 
+// A program that opens the same URL by the library reads it. What one of the
+// two left out, the other would take, and each would elect a leader in a bucket
+// of its own.
+func TestWhatTheURLOfABucketSaysBesidesIsTakenOrRefused(t *testing.T) {
+	t.Setenv("NATS_JS_DOMAIN", "exported")
+	for named, want := range map[string]struct{ server, domain, creds, refused string }{
+		"nats://a:4222/votes?domain=hub&creds=/f":    {"nats://a:4222", "hub", "/f", ""},
+		"wss://a/votes?creds=/f":                     {"wss://a", "exported", "/f", ""},
+		"nats://a/votes?domain=leaf&domain=hub":      {"nats://a", "hub", "", ""}, // the library takes the last
+		"nats://a/votes?":                            {"nats://a", "exported", "", ""},
+		"nats://a/votes?domian=hub":                  {refused: "domian"},
+		"nats://a/votes?domain=hub;creds=/f":         {refused: "semicolon"},
+		"nats://a/votes?domain=":                     {refused: "domain"},
+		"nats://a/votes?create=true":                 {refused: "create"},
+		"nats://a/votes?domain=hub&replicas=3":       {refused: "replicas"},
+		"nats://ann:secret@a/votes?domain=%zz&x=yes": {refused: "%zz"},
+	} {
+		target := Target{Store: named, Bucket: "leaders", Flags: natsconn.Flags{Domain: "exported"}}
+		switch got, nats, err := target.onNATS(); {
+		case want.refused != "":
+			if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "--store") || !strings.Contains(err.Error(), want.refused) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("--store %s: %v", named, err)
+			}
+		case err != nil || !nats || got.Server != want.server || got.Bucket != "votes" || got.Domain != want.domain || got.Creds != want.creds:
+			t.Errorf("--store %s: server %q, bucket %q, domain %q, creds %q, %v", named, got.Server, got.Bucket, got.Domain, got.Creds, err)
+		}
+	}
+	for flag, typed := range map[string]natsconn.Flags{"--js-domain": {Domain: "leaf"}, "--creds": {Creds: "/g"}} {
+		_, _, err := Target{Store: "nats://a/votes?domain=hub&creds=/f", Bucket: "leaders", Flags: typed}.onNATS()
+		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), flag) {
+			t.Errorf("beside another %s: %v", flag, err)
+		}
+	}
+	same := natsconn.Flags{Domain: "hub", Creds: "/f"}
+	if _, _, err := (Target{Store: "nats://a/votes?domain=hub&creds=/f", Bucket: "leaders", Flags: same}).onNATS(); err != nil {
+		t.Errorf("beside flags that say the same: %v", err)
+	}
+	// As the parser hands the file on that the environment names.
+	t.Setenv("NATS_CREDS", "exported.creds")
+	exported := Target{Store: "nats://a/votes?creds=own.creds", Bucket: "leaders", Flags: natsconn.Flags{Creds: absolute("exported.creds")}}
+	if got, _, err := exported.onNATS(); err != nil || got.Creds != absolute("own.creds") {
+		t.Errorf("beside exported credentials: %q, %v", got.Creds, err)
+	}
+	// --dev uses no store that the environment names.
+	if _, _, err := (Target{Store: "nats://a/votes?create=true", Bucket: "leaders", Dev: true}).onNATS(); err != nil {
+		t.Errorf("with --dev: %v", err)
+	}
+}
+
 func TestStoreThatNobodyKnowsIsRefused(t *testing.T) {
 	_, err := Target{Store: "gopher://ann:secret@a/b", Timeout: time.Second}.Open("ls")
 	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), `"gopher"`) || strings.Contains(err.Error(), "secret") {

@@ -52,6 +52,9 @@ Of a store elsewhere than on NATS (--store) it tells what the store says of itse
 paused. The forms of its URL:
 
 ` + c.Forms + `
+domain and creds of a bucket of NATS are --js-domain and --creds. They take the place of what the environment says, and a flag
+that says something else is an error. Any other parameter is refused there.
+
 Exit status: 0; 1 if a finding is fail, with --strict also warn, or if no server is there; 2 wrong usage; 6 if no server
 answered in time.
 

@@ -21,6 +21,9 @@ func Forms() string {
 	var b strings.Builder
 	for _, d := range Drivers() {
 		form := d.Form
+		if slices.Contains(d.Schemes, "nats") {
+			form = strings.Replace(form, "&create=true&replicas=N", "", 1) // which the commands refuse
+		}
 		if base, params, ok := strings.Cut(form, "[?"); ok && len(form) > 70 {
 			form = base + "\n      [?" + params
 		}
