@@ -4,6 +4,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -39,18 +40,39 @@ func (r *runner) limit(ctx context.Context) {
 	if r.c.Try {
 		go r.attempt(ctx)
 	}
-	if !r.c.Once {
-		return
+	if r.c.Once && r.watchRuns(ctx) != nil {
+		go r.watchRunsLater(ctx)
 	}
+}
+
+// watchRuns begins the watch of another host's note.
+func (r *runner) watchRuns(ctx context.Context) error {
 	_, err := r.keys.Watch(ctx, []string{inspect.ControlKey(r.c.Group)}, func(e store.Entry) {
 		if c, ok := inspect.ReadControl(e); ok && r.had(c.Ran) {
 			go r.giveUp(app.ExitOK, r.period.describe(*c.Ran)) // the watch does not wait
 		}
 	})
-	if err != nil {
-		r.say("%v", err) // who leads reads
+	return err
+}
+
+// watchRunsLater begins the watch as soon as it can be. The bucket may not be
+// there yet, since a candidate makes it, and the server may be away: the first
+// failure is no news, and the next is told once.
+func (r *runner) watchRunsLater(ctx context.Context) {
+	for told := false; sleep(ctx, watchInterval); {
+		err := r.watchRuns(ctx)
+		if err == nil || errors.Is(err, store.ErrClosed) {
+			return
+		}
+		if !told && ctx.Err() == nil {
+			told = true
+			r.say("--once: other hosts' runs cannot be watched yet: %v", err) // who leads reads
+		}
 	}
 }
+
+// watchInterval is the time from one attempt to begin the watch to the next.
+const watchInterval = time.Second
 
 // had reports whether another process has begun the run of the period. What
 // this one has noted is none: the term may have ended before its program

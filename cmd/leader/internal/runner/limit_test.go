@@ -1,0 +1,62 @@
+//go:build unix
+
+package runner
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// A lateStore cannot be watched at first, as a bucket that is not there yet.
+type lateStore struct {
+	*memstore.Store
+
+	fails int // how often
+}
+
+func (s *lateStore) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
+	if s.fails > 0 {
+		s.fails--
+		return nil, fmt.Errorf("%w: no bucket yet", store.ErrPermanent)
+	}
+	return s.Store.Watch(ctx, keys, deliver)
+}
+
+// The first hosts of all make the bucket, and whoever starts while its server
+// is away finds none either. They would stand until the end of the period,
+// though another has begun the run.
+func TestAHostThatCouldNotWatchAtItsStartEndsWithTheOthers(t *testing.T) {
+	for fails, want := range map[int]int{0: 0, 1: 0, 5: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s, c := &lateStore{memstore.New(), fails}, &Command{Once: true, Every: 24 * time.Hour, Group: "g"}
+			c.Timeout = time.Second
+			var said strings.Builder
+			r := &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "a"}, keys: s, err: &said, result: make(chan int, 1)}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r.beginPeriod(ctx)
+			r.limit(ctx)
+			by := &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "b"}, keys: s, period: r.period}
+			if before, err := by.note(ctx, leader.Term{Number: 7}); before != nil || err != nil {
+				t.Fatalf("noted before by %+v, error %v", before, err)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if len(r.result) != 1 {
+				t.Errorf("after %d watches that failed it stands", fails)
+			}
+			// A bucket that is made within a second is no news.
+			if got := strings.Count(said.String(), "no bucket yet"); got != want {
+				t.Errorf("after %d watches that failed it said %q", fails, said.String())
+			}
+		})
+	}
+}
