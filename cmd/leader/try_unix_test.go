@@ -159,6 +159,18 @@ func TestOnceEndsWithItsPeriod(t *testing.T) {
 	}
 }
 
+// Its term lasts beyond the period, and its program is not to start in it.
+func TestOnceEndsWithAPeriodThatIsOverDuringItsTerm(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	r := startRun(t, l.url, []string{"--once", "--every", "1s", "--timeout", "10m", "--on-promote", "sleep 2; echo late >&2; sleep 600"}, "echo up")
+	r.awaitSaid("late\n")
+	l.run(0, "pause", "jobs", "-y", "--no-wait")
+	if rest, code := r.end(); code != 75 || len(rest) > 0 || !strings.Contains(r.said(), "the period of --every is over") {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
+	}
+}
+
 // Its term is over before its program is. Another term is none of its own.
 func TestOnceAProgramThatIsStoppedIsNotBegunAgain(t *testing.T) {
 	t.Parallel()

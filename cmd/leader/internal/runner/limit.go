@@ -27,10 +27,15 @@ func (r *runner) beginPeriod(ctx context.Context) {
 	}
 	r.period = periodAt(time.Now(), r.c.Every)
 	late := time.AfterFunc(time.Until(r.period.begin.Add(r.period.every)), func() {
-		r.giveUp(exitTaken, "the period of --every is over, and this host did not get to lead in it")
+		r.mu.Lock()
+		r.late = true
+		r.mu.Unlock()
+		r.giveUp(exitTaken, periodOver)
 	})
 	context.AfterFunc(ctx, func() { late.Stop() })
 }
+
+const periodOver = "the period of --every is over, and this host did not get to lead in it"
 
 // limit begins to look, until ctx is done, for what else ends leader run before
 // it leads. For --once that is another host's note, which a watch tells: most

@@ -5,6 +5,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -56,6 +57,41 @@ func TestAHostThatCouldNotWatchAtItsStartEndsWithTheOthers(t *testing.T) {
 			// A bucket that is made within a second is no news.
 			if got := strings.Count(said.String(), "no bucket yet"); got != want {
 				t.Errorf("after %d watches that failed it said %q", fails, said.String())
+			}
+		})
+	}
+}
+
+// It was refused while the term lasted, and comes only once. A host that stood
+// on would begin the run of an old period later.
+func TestThePeriodThatEndsDuringATermWithoutAProgramEndsTheHostAfterIt(t *testing.T) {
+	for begun, want := range map[bool]int{false: exitTaken, true: 7} {
+		synctest.Test(t, func(t *testing.T) {
+			e, err := leader.NewElectionWithStore(memstore.New(), leader.ElectionConfig{
+				Group: "g", InstanceID: "a", TTL: time.Minute, HeartbeatInterval: time.Second,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &runner{c: &Command{Once: true, Every: time.Hour}, err: io.Discard, result: make(chan int, 1)}
+			r.beginPeriod(t.Context())
+			if !r.mayLead() {
+				t.Fatal("no term begins")
+			}
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+			if len(r.result) > 0 {
+				t.Fatal("it ends amid its term")
+			}
+			if begun {
+				r.finish(7) // the program's own end
+			}
+			r.left(&seat{e: e, group: "g"})
+			if len(r.result) == 0 {
+				t.Fatal("it stands for an old period")
+			}
+			if got := <-r.result; got != want || r.mayLead() == !begun {
+				t.Errorf("a program has begun: %v; it ends with %d, want %d", begun, got, want)
 			}
 		})
 	}

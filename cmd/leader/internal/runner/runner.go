@@ -71,6 +71,7 @@ type runner struct {
 	ending syscall.Signal               // we were told to end
 	leads  bool                         // a term has begun, and its end has not been seen to
 	over   bool                         // no term is to begin any more
+	late   bool                         // the period of --once is over
 	known  map[string]leader.LeaderInfo // who leads a group, if it is another
 	noted  []inspect.Run                // what this process has noted of --once, or may have
 }
@@ -617,8 +618,14 @@ func (r *runner) left(s *seat) {
 	// Last, so that giveUp does not end leader run amid the hooks.
 	defer func() {
 		r.mu.Lock()
-		defer r.mu.Unlock()
 		r.leads = false
+		late := r.late
+		r.mu.Unlock()
+		// giveUp has refused the end of the period while the term lasted. A
+		// host that has begun the program has its exit status already.
+		if late && !r.finished.Load() {
+			r.giveUp(exitTaken, periodOver)
+		}
 	}()
 	// The term's context is done, and would end the hook at once.
 	r.hook(context.Background(), r.c.OnDemote, roleFollower, leader.Term{})
