@@ -588,6 +588,25 @@ func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 	}
 }
 
+// The hooks of a demotion come before the release, and have their time each.
+func TestHooksThatHangAtTheEndDoNotKeepTheLease(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	over := filepath.Join(t.TempDir(), "over")
+	r := startRun(t, l.url, []string{
+		"--ttl", "5m", "--heartbeat", "1s", "--timeout", "1s",
+		"--on-demote", ": > " + over + "; sleep 600", "--label", "[ ! -e " + over + " ] || sleep 600",
+	}, "echo up; sleep 600")
+	r.line()
+	r.signal(syscall.SIGTERM)
+	if _, code := r.end(); code != 128+15 {
+		t.Errorf("exit status %d\n%s", code, r.said())
+	}
+	if out, _ := l.run(0, "get", "jobs"); !strings.Contains(out, "stopped by") {
+		t.Errorf("%s\nstderr:\n%s", out, r.said())
+	}
+}
+
 // A term may be over before its program is to start: while a hook runs.
 func TestNoProgramBeginsInATermThatIsOver(t *testing.T) {
 	t.Parallel()

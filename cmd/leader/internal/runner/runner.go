@@ -238,8 +238,14 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 		}()
 	}
 	// What is left at the end is the release, which a server that is gone must
-	// not hold up.
+	// not hold up. The hooks of the demotion come before it, and may take a
+	// timeout each.
 	patience := 2 * r.c.Timeout
+	for _, hook := range []string{r.c.OnDemote, r.c.Label} {
+		if hook != "" {
+			patience += r.c.Timeout
+		}
+	}
 	var result error
 	select {
 	case code := <-r.result: // the program has ended
