@@ -124,7 +124,8 @@ func TestRunExitsWithTheStatusOfItsProgram(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	plain := filepath.Join(t.TempDir(), "plain")
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -137,8 +138,15 @@ func TestRunExitsWithTheStatusOfItsProgram(t *testing.T) {
 			t.Errorf("%q: exit status %d, want %d; stdout %q, stderr:\n%s", program, code, want, out, stderr)
 		}
 	}
-	if code, _, stderr := runProgram(t, nil, "run", "g", "--server", url, "--", script); code != 126 {
-		t.Errorf("without its interpreter: exit status %d\n%s", code, stderr)
+	for what, path := range map[string]string{
+		"without its interpreter": script, "a directory": dir, "below a file": filepath.Join(plain, "x"),
+	} {
+		if code, _, stderr := runProgram(t, nil, "run", "g", "--server", url, "--", path); code != 126 {
+			t.Errorf("%s: exit status %d\n%s", what, code, stderr)
+		}
+	}
+	if code, _, stderr := runProgram(t, nil, "run", "g", "--server", url, "--", filepath.Join(dir, "none")); code != 127 {
+		t.Errorf("a path at which nothing is: exit status %d\n%s", code, stderr)
 	}
 }
 

@@ -181,10 +181,10 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	path, err := exec.LookPath(c.Program[0])
 	if err != nil {
 		fmt.Fprintln(std.Err, "leader:", err)
-		if errors.Is(err, fs.ErrPermission) {
-			return &app.ExitError{Code: guard.ExitCannotRun}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+			return &app.ExitError{Code: exitNotFound}
 		}
-		return &app.ExitError{Code: exitNotFound}
+		return &app.ExitError{Code: guard.ExitCannotRun}
 	}
 	// Cron starts the next process while the one before may still lead, and the
 	// candidates of a group must have names unlike each other's.
