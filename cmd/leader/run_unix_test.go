@@ -52,7 +52,22 @@ func follow(t *testing.T, args []string) *running {
 // followIn is follow with more variables.
 func followIn(t *testing.T, env, args []string) *running {
 	t.Helper()
-	r := &running{t: t, cmd: command(t, env, args...), lines: make(chan string)}
+	return followCommand(t, command(t, env, args...))
+}
+
+// cmdVia has another program start the command's.
+func cmdVia(cmd *exec.Cmd, argv ...string) *exec.Cmd {
+	cmd.Args = append(slices.Clone(argv), cmd.Args...)
+	if path, err := exec.LookPath(argv[0]); err == nil {
+		cmd.Path = path
+	}
+	return cmd
+}
+
+// followCommand starts a command of leader run.
+func followCommand(t *testing.T, cmd *exec.Cmd) *running {
+	t.Helper()
+	r := &running{t: t, cmd: cmd, lines: make(chan string)}
 	out, err := r.cmd.StdoutPipe()
 	if err == nil {
 		r.stderr, err = os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -318,6 +333,38 @@ func TestSignalsArePassedOn(t *testing.T) {
 	}
 	if _, code := r.end(); code != 5 {
 		t.Errorf("exit status %d", code)
+	}
+}
+
+// Whoever starts leader run by nohup, or in the background of a script, means
+// that it lives on, and so does its program.
+func TestASignalThatWasIgnoredAtTheStartIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	start := func(id string) *running {
+		cmd := command(t, nil, "run", "jobs", "--server", url, "--id", id, "--",
+			"sh", "-c", `trap 'echo one' USR1; echo up; sh -c 'kill -HUP $$; kill -INT $$; echo ignored'; while :; do sleep 0.05; done`)
+		return followCommand(t, cmdVia(cmd, "sh", "-c", `trap "" HUP INT; exec "$0" "$@"`))
+	}
+	r := start("a")
+	for _, want := range []string{"up", "ignored"} { // by what the program starts, too
+		if l := r.line(); l != want {
+			t.Fatalf("the program says %q", l)
+		}
+	}
+	standby := start("b")
+	standby.awaitSaid("waiting: ")
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		standby.signal(sig)
+		r.signal(sig)
+		r.signal(syscall.SIGUSR1)
+		if l := r.line(); l != "one" {
+			t.Errorf("after %v the program says %q", sig, l)
+		}
+	}
+	r.signal(syscall.SIGTERM)
+	if l := standby.line(); l != "up" {
+		t.Errorf("the program of the standby says %q", l)
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,7 +51,7 @@ func start(t *testing.T) *lab {
 	run(program, "token", "keygen", "--key", key, "--keys", key+".jwks")
 
 	cmd := exec.CommandContext(t.Context(), program, "agent", "--dev", "--grace", "off", "--listen", "127.0.0.1:0", "--ttl", "20s", "--proof-key", key)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it tidies up
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it tidies up
 	cmd.WaitDelay = patience
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()

@@ -22,11 +22,17 @@ func (s SignalError) Is(target error) bool { return target == context.Canceled }
 // signal.NotifyContext, the signals keep away from the program until stop is
 // called, which ends the context, too. That one tells which signal it was by
 // its text alone.
+//
+// A signal that was ignored when the process began stays ignored, and for what
+// the process starts, too: whoever uses nohup, or & in a script, means that it
+// lives on. Of the ignored ones Go keeps SIGHUP and SIGINT alone.
 func UntilSignal(ctx context.Context, signals ...syscall.Signal) (_ context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	got := make(chan os.Signal, 1)
 	for _, s := range signals {
-		signal.Notify(got, s)
+		if !signal.Ignored(s) {
+			signal.Notify(got, s)
+		}
 	}
 	go func() {
 		select {

@@ -68,7 +68,8 @@ Environment of the program: LEADER_GROUP, LEADER_TERM (a number that only grows:
 leader), LEADER_TOKEN, LEADER_ID, LEADER_BUCKET; with --slots also LEADER_SLOT, 1 to N, and LEADER_SLOTS, N.
 
 ` + aboutProofs + `Signals HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are passed on to the program's process group. After INT, QUIT or TERM
-leader run exits when the program has; the lease is kept for as long as it takes. As process 1 of a container it collects orphans.
+leader run exits when the program has; the lease is kept for as long as it takes. HUP and INT have no effect where they were ignored
+when leader run was started (nohup, or & in a script), nor have they on the program. As process 1 of a container it collects orphans.
 
 With --slots N as many hosts run the program at the same time. The slots are groups of their own, GROUP.1 to GROUP.N, for all
 commands: leader ls 'GROUP.*' shows them, leader step-down GROUP.2 empties one. A host stands in all and runs the program in one at
