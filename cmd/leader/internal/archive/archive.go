@@ -110,8 +110,8 @@ type History struct {
 	Stream     string
 	Advisories []advisory.Advisory // in the order of their arrival
 	// Complete is when the stream was made or, if it has dropped the oldest
-	// since, the age of its oldest message. It knows nothing of the time
-	// before.
+	// since, the time of its oldest message, and of the last that it had if
+	// none is left. It knows nothing of the time before.
 	Complete time.Time
 	// Malformed counts the messages that are no advisories.
 	Malformed int
@@ -217,12 +217,20 @@ func (h History) add(ctx context.Context, s jetstream.Stream, cfg jetstream.Orde
 }
 
 // completeSince: whatever was dropped for its age or for room was older than
-// what is left.
+// what is left. Where nothing is left, it was not younger than the last message
+// that was there, whose time the server keeps. If it does not, only what comes
+// from now on is known to be complete.
 func completeSince(info *jetstream.StreamInfo) time.Time {
-	if info.State.FirstSeq > 1 {
-		return info.State.FirstTime
+	switch state := info.State; {
+	case state.FirstSeq <= 1:
+		return info.Created
+	case !state.FirstTime.IsZero():
+		return state.FirstTime
+	case !state.LastTime.IsZero():
+		return state.LastTime
+	default:
+		return info.TimeStamp
 	}
-	return info.Created
 }
 
 // pending returns the advisories that are there now, and how many messages are

@@ -121,6 +121,33 @@ func TestRecentKnowsNothingOfBeforeItsStream(t *testing.T) {
 	}
 }
 
+// A stream from which all was purged, or has expired, has no first message. It
+// knows nothing of what it had.
+func TestAnEmptiedStreamKnowsNothingOfBeforeItsLastMessage(t *testing.T) {
+	s := newShelf(t)
+	s.tell("jobs", leader.EventPromoted, 1)
+	last := s.tell("jobs", leader.EventDemoted, 1)
+	stream, err := s.js.Stream(s.ctx, Name(bucket))
+	if err == nil {
+		err = stream.Purge(s.ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := Read(s.ctx, s.js, bucket, "jobs"); err != nil || !h.Complete.Equal(last) || len(h.Advisories) > 0 {
+		t.Errorf("complete since %v, want %v: %+v, %v", h.Complete, last, h, err)
+	}
+	next := s.tell("jobs", leader.EventPromoted, 2)
+	if h, err := Read(s.ctx, s.js, bucket, "jobs"); err != nil || !h.Complete.Equal(next) {
+		t.Errorf("complete since %v, want %v, %v", h.Complete, next, err)
+	}
+	// One that does not say when its last message came knows what comes now.
+	now := time.Now()
+	if got := completeSince(&jetstream.StreamInfo{Created: s.made, TimeStamp: now, State: jetstream.StreamState{FirstSeq: 3, LastSeq: 2}}); !got.Equal(now) {
+		t.Errorf("complete since %v, want %v", got, now)
+	}
+}
+
 func TestRecentReadsTheEndOfALongStream(t *testing.T) {
 	s := newShelf(t)
 	for term := range uint64(6) {
