@@ -115,11 +115,10 @@ func (c Command) run(signalled context.Context, path string, std app.Streams) er
 	// Before the connection, too: an orchestrator would kill a host that waits
 	// for its store. And before stand, which copies the configuration: the
 	// metrics are hooks of it.
-	web, err := openWeb(c.HTTP, &r.cfg, std.Err)
+	web, err := openWeb(beside, c.HTTP, &r.cfg, std.Err)
 	if err != nil {
 		return err
 	}
-	defer web.close()
 	session, err := r.connect(ctx)
 	if err != nil {
 		return err

@@ -2,58 +2,60 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
 	"github.com/seed-ff2cb582/leader/leaderprom"
 	"github.com/seed-ff2cb582/leader/probe"
 )
 
+// maxConnections is how many connections there are at a time: of probes and
+// scrapes there are few, and each takes a descriptor, of which the start of the
+// program needs some.
+const maxConnections = 128
+
 // An endpoint serves the probes and the metrics of the candidate.
 type endpoint struct {
 	probes atomic.Pointer[http.Handler] // nil while there is no election
-	server *http.Server
 }
 
-// openWeb serves on an address, and adds the metrics to the configuration.
-// Without an address it does nothing.
+// openWeb serves on an address until ctx is done, and adds the metrics to the
+// configuration. Without an address it does nothing.
 //
 // It listens before the election begins: an address that is taken ends leader
 // run with an error, and not as a line in the log of a leader. A server that
 // fails later is reported and no more: probes that do not answer are for the
 // orchestrator to judge, and the program runs.
-func openWeb(address string, cfg *leader.ElectionConfig, stderr io.Writer) (*endpoint, error) {
+func openWeb(ctx context.Context, address string, cfg *leader.ElectionConfig, stderr io.Writer) (*endpoint, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // a nil endpoint is none
-	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--http %s: %w", address, err)
 	}
 	registry := prometheus.NewRegistry()
 	metrics, err := leaderprom.New(registry)
 	if err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, err
 	}
-	cfg.Hooks = leader.JoinHooks(cfg.Hooks, metrics.Hooks())
 	w := new(endpoint)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", w.probe)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	w.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	fmt.Fprintf(stderr, "leader: http://%s/leader\n", l.Addr())
+	server, err := web.Listen(ctx, "--http", address, mux)
+	if err != nil {
+		return nil, err
+	}
+	server.Limit(maxConnections, func() {})
+	cfg.Hooks = leader.JoinHooks(cfg.Hooks, metrics.Hooks())
+	fmt.Fprintf(stderr, "leader: %s/leader\n", server.URL())
 	go func() {
-		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(ctx); err != nil {
 			fmt.Fprintln(stderr, "leader:", err)
 		}
 	}()
@@ -92,11 +94,4 @@ func probes(seats []*seat) http.Handler {
 		all[s.group] = s.e
 	}
 	return probe.HandlerOf(func() map[string]leader.Election { return all }, probe.Options{})
-}
-
-// close ends the server.
-func (w *endpoint) close() {
-	if w != nil {
-		_ = w.server.Close() // nobody is left to be told
-	}
 }
