@@ -35,7 +35,8 @@ func (n *News) Begun() {
 
 // Entry tells of a key's new state. The Feed keeps the value, which must not be
 // modified after the call. What nobody watches, and what is not newer than what
-// is known, does nothing.
+// is known, does nothing. A key that was found gone is read: the news may be
+// from before its end.
 func (n *News) Entry(e store.Entry) { n.f.news(e) }
 
 // Changed tells that the keys may have changed. The Feed reads them.

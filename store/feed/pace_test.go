@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,6 +88,17 @@ func watch(t *testing.T, f *feed.Feed, keys ...string) *heard {
 	t.Helper()
 	h := &heard{}
 	stop, err := f.Watch(t.Context(), keys, h.deliver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return h
+}
+
+func watchPattern(t *testing.T, f *feed.Feed, pattern string) *heard {
+	t.Helper()
+	h := &heard{}
+	stop, err := f.WatchPattern(t.Context(), pattern, h.deliver, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,6 +278,122 @@ func TestAReadDoesNotUndoNewerNews(t *testing.T) {
 	})
 }
 
+// Absence has no revision: which of two answers is newer, one of them that the
+// key is gone, the register alone can tell.
+func TestAReadDoesNotBringBackADeletedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		rev := put(t, src.lab.st, "a", 0)
+		h := watch(t, f, "a")
+		wide := watchPattern(t, f, ">")
+		news := <-src.news
+		synctest.Wait()
+		answered, hold := make(chan struct{}), make(chan struct{})
+		src.answer(func([]string) ([]store.Entry, error) {
+			close(answered)
+			<-hold
+			return []store.Entry{{Key: "a", Revision: rev, Value: []byte("v")}}, nil
+		})
+		news.Changed("a")
+		<-answered
+		src.answer(nil)
+		src.lab.st.Purge("a")
+		absent := func([]string) ([]store.Entry, error) { return nil, nil }
+		if err := news.Reread([]string{"a"}, absent); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		told, before := h.count(), src.count()
+		close(hold)
+		synctest.Wait()
+		if n := h.count(); n != told || h.last().Revision != 0 || wide.last().Revision != 0 {
+			t.Errorf("the key is gone, and the watch is told of %+v, that of all keys of %+v", h.last(), wide.last())
+		}
+		if n := src.count() - before; n != 1 {
+			t.Errorf("of two answers that contradict each other %d reads come; one settles it", n)
+		}
+		news.Entry(store.Entry{Key: "a", Revision: rev, Value: []byte("v")}) // late
+		synctest.Wait()
+		if n := h.count(); n != told || wide.last().Revision != 0 {
+			t.Errorf("the key is gone, and late news bring %+v back, for all keys %+v", h.last(), wide.last())
+		}
+	})
+}
+
+func TestADeletionIsNotLostToAnAnswerThatCameBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		rev := put(t, src.lab.st, "a", 0)
+		h := watch(t, f, "a")
+		wide := watchPattern(t, f, ">")
+		news := <-src.news
+		synctest.Wait()
+		began := time.Now()
+		// The newer state comes while the follower reads, and is gone before
+		// the answer is made.
+		err := news.Reread([]string{"a"}, func([]string) ([]store.Entry, error) {
+			news.Entry(store.Entry{Key: "a", Revision: rev + 1, Value: []byte("w")})
+			src.lab.st.Purge("a")
+			return nil, nil
+		})
+		synctest.Wait()
+		if err != nil || h.last().Revision != 0 || wide.last().Revision != 0 || time.Since(began) > 0 {
+			t.Errorf("%v after the key's end the watch shows %+v, that of all keys %+v; %v", time.Since(began), h.last(), wide.last(), err)
+		}
+	})
+}
+
+func TestAListDoesNotBringBackADeletedKeyNorHideOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		old := put(t, src.lab.st, "old", 0)
+		h := watchPattern(t, f, ">")
+		news := <-src.news
+		synctest.Wait()
+		listed, hold := make(chan struct{}), make(chan struct{})
+		src.list = func(ctx context.Context) ([]store.Entry, error) {
+			src.list = nil
+			entries, err := src.polled.List(ctx, ">")
+			close(listed)
+			<-hold
+			return entries, err
+		}
+		news.Begun()
+		<-listed
+		src.lab.st.Purge("old")
+		read := func(keys []string) ([]store.Entry, error) { return src.polled.Read(t.Context(), keys) }
+		if err := news.Reread([]string{"old"}, read); err != nil {
+			t.Fatal(err)
+		}
+		fresh := put(t, src.lab.st, "new", 0)
+		if err := news.Reread([]string{"new"}, read); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		src.lab.st.Purge("new") // of which no news come
+		close(hold)
+		synctest.Wait()
+		var heard []string
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, e := range h.all {
+			if line := fmt.Sprint(e.Key, " ", e.Revision); len(heard) == 0 || heard[len(heard)-1] != line {
+				heard = append(heard, line)
+			}
+		}
+		want := []string{fmt.Sprint("old ", old), "old 0", fmt.Sprint("new ", fresh), "new 0"}
+		if !slices.Equal(heard, want) {
+			t.Errorf("the watch was told of %q, not of %q", heard, want)
+		}
+	})
+}
+
 // An interruption may meet the news before they begin, and no read at all.
 func TestNewsThatFailBeforeTheyBeginAreAnInterruption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -307,6 +435,14 @@ func (s *halting) Follow(ctx context.Context, news *feed.News) error {
 type pushing struct {
 	counted
 	news chan *feed.News
+	list func(context.Context) ([]store.Entry, error) // nil: as the registers are
+}
+
+func (p *pushing) List(ctx context.Context, pattern string) ([]store.Entry, error) {
+	if p.list != nil {
+		return p.list(ctx)
+	}
+	return p.counted.List(ctx, pattern)
 }
 
 func (p *pushing) Follow(ctx context.Context, news *feed.News) error {

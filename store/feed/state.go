@@ -32,12 +32,34 @@ func (f *Feed) take(e store.Entry, began uint64) {
 // that is new. f.mu is held.
 func (f *Feed) learn(e store.Entry, began uint64) (now store.Entry, changed bool) {
 	known, is := f.known[e.Key]
-	if is && (known.entry.Revision == e.Revision || known.at > began && e.Revision < known.entry.Revision) {
+	meanwhile := is && known.at > began
+	switch {
+	case is && known.entry.Revision == e.Revision:
+		if e.Revision == 0 {
+			// Only the time tells that an answer which shows the key may be
+			// from before its end.
+			f.clock++
+			f.known[e.Key] = state{known.entry, f.clock}
+		}
+		return known.entry, false
+	case meanwhile && (e.Revision == 0 || known.entry.Revision == 0):
+		f.doubt(e.Key)
+		return known.entry, false
+	case meanwhile && e.Revision < known.entry.Revision:
 		return known.entry, false
 	}
 	f.clock++
 	f.known[e.Key] = state{e, f.clock}
 	return e, true
+}
+
+// doubt has a key read again of which it is not known whether it is there:
+// absence has no revision, so nothing else tells which of two answers is newer.
+// The read begins after both, so it settles the question unless something else
+// becomes known meanwhile. f.mu is held.
+func (f *Feed) doubt(key string) {
+	f.dirty[key] = struct{}{}
+	f.wake()
 }
 
 // spread tells the watches of patterns of a new state. f.mu is held.
@@ -57,13 +79,18 @@ func (f *Feed) present(w *watch) {
 	w.begin()
 }
 
-// news takes in what the system told, if it is newer than what is known. What
-// is awaited is read all the same: news may be old when they come.
+// news takes in what the system told, if it is newer than what is known. A key
+// that was found gone is read, and what is awaited, too: news may be old when
+// they come.
 func (f *Feed) news(e store.Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	known, is := f.known[e.Key]
-	if !f.watched(e.Key) || is && e.Revision <= known.entry.Revision {
+	switch {
+	case !f.watched(e.Key) || is && e.Revision <= known.entry.Revision:
+		return
+	case is && known.entry.Revision == 0:
+		f.doubt(e.Key)
 		return
 	}
 	f.learn(e, f.clock)
@@ -149,11 +176,14 @@ func (f *Feed) complete(pattern string, entries []store.Entry, began uint64) {
 		}
 	}
 	for key, known := range f.known {
-		if _, is := there[key]; is || known.at > began || !store.MatchPattern(pattern, key) {
+		if _, is := there[key]; is || !store.MatchPattern(pattern, key) {
 			continue
 		}
 		if known.entry.Revision != 0 {
 			f.take(store.Entry{Key: key}, began)
+		}
+		if known.at > began {
+			continue
 		}
 		if len(f.exact[key]) == 0 {
 			delete(f.known, key)
