@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/seed-ff2cb582/leader/internal/shield"
@@ -21,8 +22,9 @@ type listener struct {
 
 // ConnState implements [store.ConnReporter]. A store is connected while its
 // reads succeed and, if it follows the news, while these are not interrupted.
-// News that the user may not have are no part of the connection. While nobody
-// watches or listens, nothing is found out.
+// News that the user may not have are no part of the connection. It is closed
+// when a read fails with store.ErrClosed. While nobody watches or listens,
+// nothing is found out.
 func (f *Feed) ConnState() store.ConnState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,6 +49,8 @@ func (f *Feed) OnConnState(fn func(store.ConnState)) (stop func()) {
 }
 
 // heard takes the end of a read, or of the news, for the connection's state.
+// That of a client that was closed is for good, and who listens has no other
+// way to learn of it.
 func (f *Feed) heard(err error) {
 	_, follows := f.src.(Follower)
 	f.mu.Lock()
@@ -54,6 +58,8 @@ func (f *Feed) heard(err error) {
 	down := err != nil && store.Classify(err) != store.Permanent
 	f.mu.Unlock()
 	switch {
+	case errors.Is(err, store.ErrClosed):
+		f.connected(store.Closed)
 	case up:
 		f.connected(store.Connected)
 	case down:

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -231,7 +232,7 @@ func (f *Feed) list(ctx context.Context, p plan, pattern string) error {
 		return err
 	}
 	f.listed(pattern, entries, p.began, err)
-	if store.Classify(err) == store.Permanent {
+	if store.Classify(err) == store.Permanent && !errors.Is(err, store.ErrClosed) {
 		return nil // the watch was told; the next look may find more rights
 	}
 	return err

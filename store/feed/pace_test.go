@@ -493,6 +493,108 @@ func TestAClosedFeedWatchesNothing(t *testing.T) {
 	}
 }
 
+// severed is a source whose client a program closes under the store.
+type severed struct {
+	polled
+	closed atomic.Bool
+}
+
+func (s *severed) err() error {
+	if s.closed.Load() {
+		return fmt.Errorf("%w: the client", store.ErrClosed)
+	}
+	return nil
+}
+
+func (s *severed) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return s.polled.Read(ctx, keys)
+}
+
+func (s *severed) List(ctx context.Context, pattern string) ([]store.Entry, error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return s.polled.List(ctx, pattern)
+}
+
+// cutOff is a severed source with news, which end with the client.
+type cutOff struct {
+	severed
+	end chan struct{}
+}
+
+func (s *cutOff) Follow(ctx context.Context, news *feed.News) error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	news.Begun()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.end:
+		return s.err()
+	}
+}
+
+// An observation ends with the connection, and learns of its end by this alone.
+func TestTheEndOfTheClientIsTheEndOfTheConnection(t *testing.T) {
+	begin := map[string]func(*testing.T, *feed.Feed) error{
+		"nobody but a listener": func(*testing.T, *feed.Feed) error { return nil },
+		"keys": func(t *testing.T, f *feed.Feed) error {
+			_, err := f.Watch(t.Context(), []string{"a"}, func(store.Entry) {})
+			return err
+		},
+		"a pattern": func(t *testing.T, f *feed.Feed) error {
+			_, err := f.WatchPattern(t.Context(), ">", func(store.Entry) {}, func(err error) {
+				if err != nil {
+					t.Errorf("the present state is told to be denied: %v", err)
+				}
+			})
+			return err
+		},
+	}
+	for what, watch := range begin {
+		for _, follows := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/news %v", what, follows), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := &lab{st: memstore.New()}
+					follower := &cutOff{severed: severed{polled: polled{l}}, end: make(chan struct{})}
+					var src feed.Source = follower
+					if !follows {
+						src = &follower.severed
+					}
+					f := feed.New(src, feed.Options{})
+					defer f.Close()
+					var mu sync.Mutex
+					var states []store.ConnState
+					f.OnConnState(func(s store.ConnState) { mu.Lock(); states = append(states, s); mu.Unlock() })
+					if err := watch(t, f); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					follower.closed.Store(true)
+					close(follower.end)
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					mu.Lock()
+					defer mu.Unlock()
+					if !slices.Equal(states, []store.ConnState{store.Closed}) || f.ConnState() != store.Closed {
+						t.Errorf("told of %v, and the state is %v", states, f.ConnState())
+					}
+					for what, watch := range begin {
+						if err := watch(t, f); !errors.Is(err, store.ErrClosed) && what != "nobody but a listener" {
+							t.Errorf("a watch of %s that begins after it: %v", what, err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
 // deaf is a source whose user may not have its news.
 type deaf struct{ polled }
 

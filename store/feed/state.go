@@ -1,6 +1,8 @@
 package feed
 
 import (
+	"errors"
+
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -139,7 +141,7 @@ func (f *Feed) listed(pattern string, entries []store.Entry, began uint64, err e
 		}
 	}
 	switch {
-	case store.Classify(err) == store.Permanent:
+	case store.Classify(err) == store.Permanent && !errors.Is(err, store.ErrClosed):
 		for _, w := range waiting {
 			w.refused = err
 		}
