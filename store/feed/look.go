@@ -198,30 +198,49 @@ func (f *Feed) look(ctx context.Context, p plan) (err error) {
 	return err
 }
 
+// reads fails where the look has to be repeated. What is refused for good is
+// none of that while anything else is answered: one key that cannot be read
+// says nothing of the connection, nor of the others.
 func (f *Feed) reads(ctx context.Context, p plan) error {
-	var failure error
+	var failure, refusal error
+	answered := false
 	if len(p.keys) > 0 || p.all && len(p.patterns) == 0 {
-		failure = f.readKeys(ctx, p)
+		answered, failure = f.readKeys(ctx, p)
+		if refused(failure) {
+			failure, refusal = nil, failure
+		}
 	}
 	for _, pattern := range p.patterns {
 		if err := f.list(ctx, p, pattern); err != nil {
 			failure = err
+		} else {
+			answered = true
 		}
+	}
+	if failure == nil && !answered {
+		return refusal
 	}
 	return failure
 }
 
-func (f *Feed) readKeys(ctx context.Context, p plan) error {
+// refused reports whether all that failed did so because the store refuses it,
+// and will again.
+func refused(err error) bool {
+	return store.Classify(err) == store.Permanent && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrTransient)
+}
+
+// readKeys reports whether any key was read.
+func (f *Feed) readKeys(ctx context.Context, p plan) (some bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, f.opts.Timeout)
 	defer cancel()
 	entries, err := f.src.Read(bounded, p.keys)
 	if err != nil && ctx.Err() != nil {
 		// Nobody was left to read for, and who has come since is served by the
 		// next run, which looks at everything.
-		return err
+		return false, err
 	}
 	f.read(p.keys, entries, p.began, err)
-	return err
+	return len(entries) > 0, err
 }
 
 func (f *Feed) list(ctx context.Context, p plan, pattern string) error {

@@ -493,6 +493,57 @@ func TestAClosedFeedWatchesNothing(t *testing.T) {
 	}
 }
 
+// One key that is refused for good is no interruption for the others, and no
+// sign of a lost connection.
+func TestAKeyThatIsRefusedLeavesTheOthersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{st: memstore.New()}
+		src := &counted{polled: polled{l}}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		put(t, l.st, "g.good", 0)
+		bad := put(t, l.st, "bad", 0)
+		good, both, all := watch(t, f, "g.good"), watch(t, f, "bad", "g.good"), watchPattern(t, f, "g.*")
+		synctest.Wait()
+		src.answer(func(keys []string) ([]store.Entry, error) {
+			keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key == "bad" })
+			entries, err := src.polled.Read(t.Context(), keys)
+			return entries, errors.Join(err, fmt.Errorf("%w: it is refused", store.ErrPermanent))
+		})
+		l.mu.Lock()
+		l.down = true
+		l.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		l.mu.Lock()
+		l.down = false
+		l.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if c := f.ConnState(); c != store.Connected {
+			t.Errorf("where one key is refused, and another is read, the connection is %v", c)
+		}
+		told, shown, reads := good.count(), all.count(), src.count()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := good.count() - told; n != 0 {
+			t.Errorf("the other key's watch was told of the present state %d times more", n)
+		}
+		if n := all.count() - shown; n != 0 {
+			t.Errorf("the watch of a pattern was told of the present state in %d entries more", n)
+		}
+		if n := src.count() - reads; n > 11 {
+			t.Errorf("%d reads in 10 s; a look each second makes 10", n)
+		}
+		told = both.count()
+		src.answer(nil)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if e := both.last(); e.Key != "bad" || e.Revision != bad || both.count() != told+1 {
+			t.Errorf("when it can be read again, its watch is told of %d states more, the last of which is %+v", both.count()-told, e)
+		}
+	})
+}
+
 // severed is a source whose client a program closes under the store.
 type severed struct {
 	polled

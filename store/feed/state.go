@@ -123,6 +123,7 @@ func (f *Feed) read(keys []string, entries []store.Entry, began uint64, err erro
 		}
 		for w := range f.exact[key] {
 			w.fail(err)
+			w.pending[key] = struct{}{} // an interruption for this key
 		}
 		if f.watched(key) {
 			f.dirty[key] = struct{}{} // to be read again
