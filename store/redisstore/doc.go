@@ -20,7 +20,7 @@
 // A foreign SET becomes a record when it is first read by a user who may write,
 // and keeps its text and its expiry; who may not reads it as revision 1. A
 // list, hash, set or stream under the prefix is left alone: calls for its key
-// fail with store.ErrPermanent.
+// fail with store.ErrPermanent, and a watch of a pattern passes over it.
 //
 // # Writes
 //

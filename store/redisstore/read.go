@@ -24,49 +24,56 @@ const flight = 256
 
 // Read implements [feed.Source].
 func (s source) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%w: nothing was read: %w", store.ErrTransient, context.Cause(ctx))
-	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	var entries []store.Entry
-	var failures []error
-	err := s.await(ctx, func(ctx context.Context) error {
-		if len(keys) == 0 {
-			return s.rdb.Ping(ctx).Err()
-		}
-		for part := range slices.Chunk(keys, flight) {
-			read, err := s.read(ctx, part)
-			entries = append(entries, read...)
-			failures = append(failures, err)
-		}
-		return nil
-	})
-	if err != nil { // the call may go on, and what it fills is its own
-		return nil, readError("nothing was read", err)
+	entries, failures, err := s.readAll(ctx, keys)
+	if err != nil {
+		return nil, err
 	}
 	return entries, errors.Join(failures...)
 }
 
+// readAll reads some keys, and returns for which of them that failed, and why,
+// unless nothing was read at all.
+func (s source) readAll(ctx context.Context, keys []string) (entries []store.Entry, failures []error, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fmt.Errorf("%w: nothing was read: %w", store.ErrTransient, context.Cause(ctx))
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	err = s.await(ctx, func(ctx context.Context) error {
+		if len(keys) == 0 {
+			return s.rdb.Ping(ctx).Err()
+		}
+		for part := range slices.Chunk(keys, flight) {
+			read, failed := s.read(ctx, part)
+			entries = append(entries, read...)
+			failures = append(failures, failed...)
+		}
+		return nil
+	})
+	if err != nil { // the call may go on, and what it fills is its own
+		return nil, nil, readError("nothing was read", err)
+	}
+	return entries, failures, nil
+}
+
 // read reads some keys, whose errors are classified.
-func (s source) read(ctx context.Context, keys []string) ([]store.Entry, error) {
+func (s source) read(ctx context.Context, keys []string) (entries []store.Entry, failures []error) {
 	asked := make([]*redis.StringCmd, len(keys))
 	flights := make(map[node][]redis.Cmder)
 	for i, key := range keys {
 		n, err := s.node(ctx, key)
 		if err != nil {
-			return nil, readError("key "+key, err)
+			return nil, []error{readError("key "+key, err)}
 		}
 		asked[i] = redis.NewStringCmd(ctx, "get", s.name(key))
 		flights[n] = append(flights[n], asked[i])
 	}
 	for n, cmds := range flights {
 		if err := s.send(ctx, n, cmds...); err != nil {
-			return nil, fmt.Errorf("%w: nothing is believed: %w", store.ErrTransient, err)
+			return nil, []error{fmt.Errorf("%w: nothing is believed: %w", store.ErrTransient, err)}
 		}
 	}
-	entries := make([]store.Entry, 0, len(keys))
-	var failures []error
+	entries = make([]store.Entry, 0, len(keys))
 	for i, key := range keys {
 		e, err := s.entry(ctx, key, asked[i])
 		if err != nil {
@@ -75,7 +82,7 @@ func (s source) read(ctx context.Context, keys []string) ([]store.Entry, error) 
 		}
 		entries = append(entries, e)
 	}
-	return entries, errors.Join(failures...)
+	return entries, failures
 }
 
 // entry reads the answer for a key.
@@ -128,7 +135,7 @@ func (s source) foreign(ctx context.Context, key, content string) (store.Entry, 
 // Redis has no order of them.
 func (s source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
 	if !store.Wild(pattern) {
-		return s.Read(ctx, []string{pattern})
+		return s.records(ctx, []string{pattern})
 	}
 	var keys []string
 	err := s.await(ctx, func(ctx context.Context) (err error) {
@@ -141,7 +148,18 @@ func (s source) List(ctx context.Context, pattern string) ([]store.Entry, error)
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	return s.Read(ctx, keys)
+	return s.records(ctx, keys)
+}
+
+// records reads those of the keys that hold a string. What is a list, hash, set
+// or stream is no record, and hides none: no pattern asks for it.
+func (s source) records(ctx context.Context, keys []string) ([]store.Entry, error) {
+	entries, failures, err := s.readAll(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	failures = slices.DeleteFunc(failures, func(err error) bool { return code(err) == "WRONGTYPE" })
+	return entries, errors.Join(failures...)
 }
 
 // scan returns the keys that match the pattern.

@@ -62,3 +62,46 @@ func TestSilentSubscriptionIsMadeAnew(t *testing.T) {
 		}
 	}
 }
+
+// What is no record under the prefix is left alone: who watches all keys, or
+// another, hears what there is to hear.
+func TestAListUnderThePrefixHidesNoRecord(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	st := over(t, dial(t, srv.Addr()), redisstore.Options{})
+	rev := put(t, st, "reports", 0, "held")
+	put(t, st, "lost", 0, "held")
+	srv.Must("RPUSH", "leader:list", "element")
+	entries := make(chan store.Entry, 1000)
+	var gone atomic.Bool
+	stop, err := st.WatchPattern(trial.Within(t), ">", func(e store.Entry) {
+		if e.Key == "lost" && e.Revision == 0 {
+			gone.Store(true)
+		}
+		entries <- e
+	}, func(err error) {
+		if err != nil {
+			t.Errorf("the present state: %v", err)
+		}
+		entries <- store.Entry{}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	present := false
+	for e := range entries {
+		if e.Key == "" {
+			break
+		}
+		present = present || e.Key == "reports" && e.Revision == rev
+	}
+	if !present {
+		t.Error("the present state is told to be complete, without the record")
+	}
+	// The end of a record, of which nobody is told, is found by looking; so is
+	// that of one which became a list.
+	srv.Must("DEL", "leader:lost")
+	srv.Must("RPUSH", "leader:lost", "element")
+	trial.Await(t, "the record's end", gone.Load)
+}
