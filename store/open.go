@@ -17,9 +17,10 @@ type Driver struct {
 	// Form shows what a URL looks like, for people: an example, with what may
 	// be left out in brackets.
 	Form string
-	// Open connects. u has one of Schemes. ctx bounds the attempt to connect
-	// and nothing beyond it. Errors are classified as those of a Store, and
-	// name the part of the URL that is wrong; they do not show its password.
+	// Open connects. u has one of Schemes, and parameters that [url.ParseQuery]
+	// takes. ctx bounds the attempt to connect and nothing beyond it. Errors
+	// are classified as those of a Store, and name the part of the URL that is
+	// wrong; they do not show its password.
 	Open func(ctx context.Context, u *url.URL) (Opened, error)
 }
 
@@ -48,6 +49,9 @@ func Open(ctx context.Context, rawURL string, drivers ...Driver) (Opened, error)
 		}
 		return nil, fmt.Errorf("%w: the store's URL: %s", ErrInvalid, what)
 	}
+	if err := readable(u); err != nil {
+		return nil, fmt.Errorf("%w: the store's URL: %w", ErrInvalid, err)
+	}
 	scheme := strings.ToLower(u.Scheme)
 	for _, d := range drivers {
 		if slices.Contains(d.Schemes, scheme) {
@@ -55,6 +59,22 @@ func Open(ctx context.Context, rawURL string, drivers ...Driver) (Opened, error)
 		}
 	}
 	return nil, fmt.Errorf("%w: the store's URL has the scheme %q; known here are %s", ErrInvalid, u.Scheme, forms(drivers))
+}
+
+// readable refuses parameters that [url.URL.Query] would leave out without a
+// word, such as those that a semicolon separates: a store would be opened
+// without its prefix, or without TLS. What they hold may be secret.
+func readable(u *url.URL) error {
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		if _, err := url.ParseQuery(pair); err != nil {
+			name, _, named := strings.Cut(pair, "=")
+			if !named {
+				name = "" // it may be the rest of a password
+			}
+			return fmt.Errorf("the query: the parameter %q holds a semicolon or a lone percent sign: write & between parameters, and %%3B and %%25 in them", name)
+		}
+	}
+	return nil
 }
 
 // forms lists what the drivers' URLs look like.

@@ -47,10 +47,21 @@ func TestOpenSaysWhatIsWrongWithTheURL(t *testing.T) {
 		"pg://ann:secret/word@h/name": "invalid port",
 		"pg://ann:secret#word@h/name": "%23",
 		"pg://ann:se%secret@h/name":   "invalid URL escape",
+		// The packages that read parameters would leave such ones out.
+		"pg://h/name?a=b;prefix=secret":         `parameter "a"`,
+		"pg://h/name?a=b&prefix=secret;c=d&e=f": `parameter "prefix"`,
+		"pg://h/name?a=b&tls=secret%zz":         `parameter "tls"`,
+		"pg://h/name?a=b&%zz=secret":            `parameter "%zz"`,
+		"pg://ann:12?secret;word@h/name":        `parameter ""`, // which is a password
 	} {
 		_, err := store.Open(t.Context(), rawURL, driver("mem"), driver("pg"))
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("Open(%q): %v; want %q, and no password", rawURL, err, want)
+		}
+	}
+	for _, rawURL := range []string{"pg://h/name", "pg://h/name?", "pg://h/name?a=b&&c&=d&e=%3B%26+f=g"} {
+		if _, err := store.Open(t.Context(), rawURL, driver("pg")); err != nil {
+			t.Errorf("Open(%q): %v", rawURL, err)
 		}
 	}
 	if _, err := store.Open(t.Context(), "nats://h"); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "none") {

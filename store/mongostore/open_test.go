@@ -24,6 +24,7 @@ func TestOpenSaysWhatIsWrongWithTheURL(t *testing.T) {
 		"mongodb://me:hush@127.0.0.1:port/app":       "port",
 		"mongodb://me:hush@127.0.0.1/a?authSource=":  "authSource",
 		"mongodb://me:hush@127.0.0.1/app?tls=maybes": "tls",
+		"mongodb://me:hush@127.0.0.1/app?a=b;tls=1":  "semicolon",
 	} {
 		_, err := mongostore.Open(t.Context(), url)
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), word) {

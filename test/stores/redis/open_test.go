@@ -50,6 +50,7 @@ func TestStoreThatCannotBeOpenedSaysWhy(t *testing.T) {
 		says string
 	}{
 		{"redis://" + srv.Addr() + "?wait=x", store.ErrInvalid, "wait"},
+		{"redis://" + srv.Addr() + "?wait=1;prefix=team:", store.ErrInvalid, `"wait"`},
 		{"redis://" + srv.Addr() + "?wait=-1", store.ErrInvalid, "Wait"},
 		{"redis://" + srv.Addr() + "?timeout=soon", store.ErrInvalid, "timeout"},
 		{"redis://" + srv.Addr() + "?prefix=a*", store.ErrInvalid, "Prefix"},
