@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
@@ -21,8 +23,9 @@ var errIgnored = errors.New("two candidates would both win: elections need a sys
 // Prove finds out whether the bucket obeys conditions, by writes to an object
 // of its own: of some that race only one may win, and those with a tag that was
 // replaced, or of an object that is gone, must be refused. The object is
-// removed at the end. A bucket that does not obey is store.ErrPermanent. left
-// tells why the object could not be removed.
+// removed at the end, for which there is a second more where ctx is done. A
+// bucket that does not obey is store.ErrPermanent. left tells why the object
+// could not be removed, and is told in err, too, if there is one.
 func (s *Store) Prove(ctx context.Context, remove func(ctx context.Context, name string) error) (left, err error) {
 	ctx, cancel, err := s.begin(ctx)
 	if err != nil {
@@ -31,20 +34,51 @@ func (s *Store) Prove(ctx context.Context, remove func(ctx context.Context, name
 	defer cancel()
 	p := &proof{Bucket: s.bucket, name: fmt.Sprintf("%s%s%016x", s.prefix, scratch, rand.Uint64())}
 	tag, err := p.overwrites(ctx)
-	left = remove(ctx, p.name)
-	if err != nil || left != nil {
-		return left, err
+	left = p.remove(ctx, remove)
+	if err == nil && left == nil {
+		if err = p.refused(ctx, tag, "of an object that is gone"); err != nil {
+			left = p.remove(ctx, remove)
+		}
 	}
-	if err = p.refused(ctx, tag, "of an object that is gone"); err != nil {
-		left = remove(ctx, p.name)
+	if err != nil && left != nil {
+		err = fmt.Errorf("%w; the object %s is left: %v", err, p.name, left) //nolint:errorlint // its class is that of the removal
 	}
 	return left, err
+}
+
+// parting is how long the removal may take after the check was given up.
+const parting = time.Second
+
+// remove removes the object, unless none was made. A check that was given up
+// leaves nothing either: it is made again, with another object.
+func (p *proof) remove(ctx context.Context, remove func(ctx context.Context, name string) error) error {
+	if !p.made.Load() {
+		return nil
+	}
+	if ctx.Err() == nil {
+		if err := remove(ctx, p.name); err == nil || ctx.Err() == nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
+	defer cancel()
+	return remove(ctx, p.name)
 }
 
 // A proof tries conditions on one object.
 type proof struct {
 	Bucket
 	name string
+	made atomic.Bool // the object, perhaps
+}
+
+// Write is the bucket's, and notes whether it may have made the object.
+func (p *proof) Write(ctx context.Context, name string, content []byte, tag string) (string, error) {
+	written, err := p.Bucket.Write(ctx, name, content, tag)
+	if class := store.Classify(err); class == store.OK || class == store.Unknown {
+		p.made.Store(true)
+	}
+	return written, err
 }
 
 // overwrites makes the object and replaces it. It returns the tag that it then

@@ -31,6 +31,9 @@ type memory struct {
 	blindNew  bool // it ignores the condition that there is none
 	blindGone bool // it ignores conditions over objects that are gone
 	stays     bool // it removes nothing
+
+	writes int
+	wrote  func(n int) // is told how many writes there were
 }
 
 func (m *memory) Read(_ context.Context, name string) (objects.Object, error) {
@@ -52,6 +55,10 @@ func (m *memory) Write(ctx context.Context, name string, content []byte, tag str
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.requests++
+	m.writes++
+	if m.wrote != nil {
+		defer func() { m.wrote(m.writes) }()
+	}
 	has := m.objects[name].Tag
 	ignored := tag == "" && m.blindNew || tag != "" && has != "" && m.blind || tag != "" && has == "" && m.blindGone
 	switch {
@@ -99,9 +106,12 @@ func (m *memory) change(f func()) {
 	f()
 }
 
-func (m *memory) remove(_ context.Context, name string) error {
-	if m.stays {
+func (m *memory) remove(ctx context.Context, name string) error {
+	switch {
+	case m.stays:
 		return store.ErrPermanent
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", store.ErrTransient, ctx.Err())
 	}
 	m.change(func() { delete(m.objects, name) })
 	return nil
@@ -364,6 +374,31 @@ func TestABucketThatDoesNotObeyIsFoundOut(t *testing.T) {
 	m.down = true
 	if _, err := s.Prove(t.Context(), m.remove); store.Classify(err) != store.Transient {
 		t.Errorf("one that does not answer: %v", err)
+	}
+}
+
+// A check is given up by whoever waits for it, and starts again: each would
+// leave an object.
+func TestACheckThatIsGivenUpLeavesNoObject(t *testing.T) {
+	for writes := range 20 {
+		m := &memory{}
+		s := over(t, m, objects.Options{})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		m.wrote = func(n int) {
+			if n > writes {
+				cancel(errors.New("given up"))
+			}
+		}
+		left, err := s.Prove(ctx, m.remove)
+		if left != nil || len(m.objects) != 0 {
+			t.Errorf("given up after %d writes: %d objects are left; %v, %v", writes, len(m.objects), left, err)
+		}
+		m.stays = true
+		ctx, cancel = context.WithCancelCause(t.Context())
+		if left, err := s.Prove(ctx, m.remove); err != nil && (left == nil || !strings.Contains(err.Error(), "is left")) {
+			t.Errorf("the object is not removed, which is not told beside the error: %v, %v", left, err)
+		}
+		cancel(nil)
 	}
 }
 
