@@ -47,6 +47,8 @@ const (
 	timeTooSkewed   = "RequestTimeTooSkewed"
 	expiredToken    = "ExpiredToken"
 	refreshRequired = "TokenRefreshRequired"
+	requestTimeout  = "RequestTimeout"
+	incompleteBody  = "IncompleteBody"
 	slowDown        = "SlowDown"
 	malformed       = "AuthorizationHeaderMalformed"
 	redirect        = "PermanentRedirect"
@@ -76,6 +78,8 @@ func classifyAnswer(status int, code string) error {
 		return store.ErrConflict
 	case timeTooSkewed, expiredToken, refreshRequired, slowDown: // the client adapts
 		return store.ErrTransient
+	case requestTimeout, incompleteBody: // status 400: the request stalled on its way, or lost its end
+		return store.ErrUnknown
 	}
 	switch status {
 	case http.StatusPreconditionFailed:

@@ -75,6 +75,8 @@ func TestWhatIsSaidOfAWriteIsTakenForNoMore(t *testing.T) {
 		trial.Answer{Status: http.StatusForbidden, Code: "AccessDenied", Want: store.Permanent},
 		trial.Answer{Status: http.StatusNotImplemented, Code: "NotImplemented", Want: store.Permanent},
 		trial.Answer{Status: http.StatusRequestTimeout, Applied: true, Want: store.Unknown},
+		trial.Answer{Status: http.StatusBadRequest, Code: "RequestTimeout", Want: store.Unknown},
+		trial.Answer{Status: http.StatusBadRequest, Code: "IncompleteBody", Want: store.Unknown},
 		trial.Answer{Status: 499, Applied: true, Want: store.Unknown},
 		trial.Answer{Status: http.StatusInternalServerError, Code: "InternalError", Applied: true, Want: store.Unknown},
 		trial.Answer{Status: http.StatusBadGateway, Applied: true, Want: store.Unknown},
