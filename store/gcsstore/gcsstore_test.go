@@ -1,9 +1,14 @@
 package gcsstore_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/api/option"
+	"google.golang.org/api/storage/v1"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/gcsstore"
@@ -39,6 +44,28 @@ func TestEveryFaultOfTheOptionsIsTold(t *testing.T) {
 	for _, word := range []string{"service", "Bucket", "Project", "Prefix", "Timeout", "Every"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not told: %v", word, err)
+		}
+	}
+}
+
+// Nothing is asked of the server, and no bucket made.
+func TestACheckOfAClosedStoreSaysSo(t *testing.T) {
+	service, err := storage.NewService(t.Context(), option.WithoutAuthentication(), option.WithEndpoint("http://127.0.0.1:1/storage/v1/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := gcsstore.New(service, gcsstore.Options{Bucket: "bucket", Create: true, Project: "project"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, key := range []string{"", "reports"} {
+		if _, err := s.Check(ctx, store.CheckRequest{TTL: time.Minute, Key: key}); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("key %q: %v", key, err)
 		}
 	}
 }

@@ -119,6 +119,9 @@ const floor = 2 * time.Second
 // user may not, it warns of that. A bucket that does not answer is
 // store.ErrTransient.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (r store.Report, err error) {
+	if s.ConnState() == store.Closed {
+		return r, fmt.Errorf("%w: bucket %s", store.ErrClosed, s.bucket.name)
+	}
 	s.Pace(req.HeartbeatInterval, req.Key)
 	if err := s.exists(ctx); err != nil {
 		return r, err

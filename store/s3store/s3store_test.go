@@ -4,6 +4,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/s3store"
@@ -49,6 +53,23 @@ func TestEveryFaultOfTheOptionsIsTold(t *testing.T) {
 	for _, word := range []string{"client", "Bucket", "Prefix", "Timeout", "Every"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not told: %v", word, err)
+		}
+	}
+}
+
+// Nothing is asked of the server, and no bucket made.
+func TestACheckOfAClosedStoreSaysSo(t *testing.T) {
+	client := s3.New(s3.Options{Region: "x", BaseEndpoint: aws.String("http://127.0.0.1:1"), Credentials: aws.AnonymousCredentials{}})
+	s, err := s3store.New(client, s3store.Options{Bucket: "bucket", Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, key := range []string{"", "reports"} {
+		if _, err := s.Check(t.Context(), store.CheckRequest{TTL: time.Minute, Key: key}); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("key %q: %v", key, err)
 		}
 	}
 }

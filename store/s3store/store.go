@@ -109,6 +109,9 @@ const impossible = "00000000000000000000000000000000-0"
 //
 // It warns of a bucket that keeps versions.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (r store.Report, err error) {
+	if s.ConnState() == store.Closed {
+		return r, fmt.Errorf("%w: bucket %s", store.ErrClosed, s.bucket.name)
+	}
 	s.Pace(req.HeartbeatInterval, req.Key)
 	if err := s.exists(ctx); err != nil {
 		return r, err
