@@ -38,7 +38,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 		return uint64(answer.Header.Revision), nil
 	}
 	found := s.found(w.Key, answer)
-	if found.Revision == 0 || found.Revision != w.Expected {
+	if found.Revision != w.Expected {
 		return 0, conflict(w, found)
 	}
 	return s.besides(ctx, w, found)
@@ -99,11 +99,15 @@ func (s *Store) alone(w store.Write) []*pb.Compare {
 
 // exactly demands that the register stands as it was found.
 func (s *Store) exactly(found store.Entry) []*pb.Compare {
-	live := s.names.live(found.Key)
-	if !found.Tombstone {
+	live, deleted := s.names.live(found.Key), s.names.deleted(found.Key)
+	switch {
+	case found.Revision == 0:
+		return []*pb.Compare{stands(live, 0), stands(deleted, 0)}
+	case found.Tombstone:
+		return []*pb.Compare{stands(live, 0), stands(deleted, found.Revision)}
+	default:
 		return []*pb.Compare{stands(live, found.Revision)}
 	}
-	return []*pb.Compare{stands(live, 0), stands(s.names.deleted(found.Key), found.Revision)}
 }
 
 // stands compares the revision of a key's last write, which is 0 for one that

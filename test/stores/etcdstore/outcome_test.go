@@ -150,6 +150,13 @@ func besideTheTombstone(t *testing.T, node *etcdlab.Node) {
 		t.Errorf("%+v", e)
 	}
 	trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("ours")})
+	for _, tombstone := range []bool{false, true} { // nor in that of the first write
+		key := fmt.Sprint("first/", tombstone)
+		put(key+"+other", "junk")
+		rev := trial.Must(t, s, store.Write{Key: key, Value: []byte("first"), Tombstone: tombstone})
+		_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: key, Value: []byte("first again")})
+		trial.Outcome(t, err, store.Conflict, fmt.Sprint(rev))
+	}
 }
 
 func compacted(t *testing.T, node *etcdlab.Node) {
