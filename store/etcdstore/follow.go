@@ -8,6 +8,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -31,9 +32,10 @@ func (src source) Follow(ctx context.Context, news *feed.News) error {
 	if err := s.open(); err != nil {
 		return err
 	}
-	// The server ends the stream when it loses its leader.
-	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
-	stream, err := pb.NewWatchClient(s.client.ActiveConnection()).Watch(ctx)
+	// The server ends the stream when it loses its leader. What it says is
+	// judged by the context that was given: ours ends with the stream.
+	own, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
+	stream, err := pb.NewWatchClient(s.client.ActiveConnection()).Watch(own)
 	if err != nil {
 		cancel(nil)
 		return s.readError(ctx, "watching", err)
@@ -42,9 +44,9 @@ func (src source) Follow(ctx context.Context, news *feed.News) error {
 	received := make(chan struct{})
 	go func() {
 		defer close(received)
-		cancel(f.receive(ctx)) // which ends follow
+		cancel(f.receive(own)) // which ends follow
 	}()
-	err = f.follow(ctx, cancel)
+	err = f.follow(own, cancel)
 	cancel(nil)
 	<-received
 	s.hurry(err)
@@ -192,7 +194,7 @@ func (f *follower) take(answer *pb.WatchResponse) error {
 // for.
 func (f *follower) created(answer *pb.WatchResponse) error {
 	if answer.Canceled || len(f.asked) == 0 {
-		return fmt.Errorf("a watcher was refused: %s", answer.CancelReason)
+		return fmt.Errorf("a watcher was refused: %w", reason(answer.CancelReason))
 	}
 	name := f.asked[0]
 	f.asked = f.asked[1:]
@@ -212,10 +214,24 @@ func (f *follower) created(answer *pb.WatchResponse) error {
 func (f *follower) canceled(answer *pb.WatchResponse) error {
 	for _, id := range f.ids {
 		if id == answer.WatchId {
-			return fmt.Errorf("the server ended a watcher (compacted at revision %d): %s", answer.CompactRevision, answer.CancelReason)
+			return fmt.Errorf("the server ended a watcher (compacted at revision %d): %w", answer.CompactRevision, reason(answer.CancelReason))
 		}
 	}
 	return nil
+}
+
+// reason is the error for which the server refuses or ends a watcher. It sends
+// the text alone (server/etcdserver/api/v3rpc/watch.go).
+func reason(text string) error {
+	for _, known := range []error{
+		rpctypes.ErrGRPCPermissionDenied, rpctypes.ErrGRPCUserEmpty,
+		rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision,
+	} {
+		if text == known.Error() {
+			return rpctypes.Error(known)
+		}
+	}
+	return errors.New(text)
 }
 
 // events takes in what changed. A register that changes into a tombstone or out

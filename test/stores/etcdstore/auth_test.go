@@ -106,6 +106,14 @@ func TestLeastPrivilege(t *testing.T) {
 		if err := <-refused; !errors.Is(err, store.ErrPermanent) {
 			t.Errorf("the pattern's present state: %v", err)
 		}
+		// A right that is lacking is no lost connection: an election would give
+		// its term up for one.
+		natslab.Eventually(t, "the store is connected", func(context.Context) error {
+			if c := s.ConnState(); c != store.Connected {
+				return errors.New(c.String())
+			}
+			return nil
+		})
 		h.Value("3")
 	})
 	t.Run("AnObserver", func(t *testing.T) {
