@@ -13,7 +13,11 @@
 //	{"Op":0,"Addr":"10.0.0.7:8080","Metadata":{"group":"reports","instance":"a","term":42,...}}
 //
 // A gRPC client dials etcd:///leader-discovery/reports; for it,
-// ElectionConfig.Address is host:port.
+// ElectionConfig.Address is host:port. A slash in a group's name is written as
+// an exclamation mark: "eu/orders" has the key
+// leader-discovery/eu!orders/leader. The resolver takes all that is below its
+// target for one service, and would find the leader of "eu/orders" where that
+// of "eu" is asked for.
 //
 // # What etcd adds to the guarantees
 //

@@ -23,9 +23,9 @@ const DefaultPrefix = "leader-discovery/"
 // Options are the settings of an [Announcer]. The zero value is a good one.
 type Options struct {
 	// Prefix is what the keys of all groups begin with. The entry of a group is
-	// at Prefix + group + "/leader". It must not be that of a store with the
-	// group's records (store/etcdstore), whose keys are Prefix + group.
-	// Default: DefaultPrefix.
+	// at Prefix + group + "/leader", with each slash in the group's name as an
+	// exclamation mark. It must not be that of a store with the group's records
+	// (store/etcdstore), whose keys are Prefix + group. Default: DefaultPrefix.
 	Prefix string
 }
 
@@ -55,7 +55,11 @@ func New(client *clientv3.Client, opts Options) (*Announcer, error) {
 	return &Announcer{client: client, prefix: opts.Prefix, leases: map[string]clientv3.LeaseID{}}, nil
 }
 
-func (a *Announcer) key(group string) string { return a.prefix + group + "/leader" }
+// key is where the entry of a group is. Readers of etcd's naming take all keys
+// below a target for endpoints of one service, so no group is below another.
+func (a *Announcer) key(group string) string {
+	return a.prefix + strings.ReplaceAll(group, "/", "!") + "/leader"
+}
 
 // An endpoint is a value as etcd's package naming/endpoints writes it. Op 0
 // adds one.

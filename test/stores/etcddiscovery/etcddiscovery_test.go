@@ -73,6 +73,7 @@ func TestTheLeaderIsFoundInEtcd(t *testing.T) {
 	admin := cluster.Client(t)
 	t.Run("an entry without a lease is announced again", func(t *testing.T) { t.Parallel(); needsALease(t, cluster) })
 	t.Run("etcd's resolver leads gRPC clients to the leader", func(t *testing.T) { t.Parallel(); resolves(t, cluster) })
+	t.Run("a group whose name begins with another's is not taken for that", func(t *testing.T) { t.Parallel(); apart(t, cluster) })
 	announced.Run(t, announced.System{
 		Open: func(tb testing.TB, _, _ string, post *announced.Post) discovery.Announcer {
 			return open(tb, cluster, post)
@@ -171,6 +172,31 @@ func resolves(t *testing.T, cluster *etcdlab.Cluster) {
 	answer, err := healthpb.NewHealthClient(conn).Check(natslab.Within(t), &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
 	if err != nil || answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Error(err, answer)
+	}
+}
+
+// A resolver takes all keys below its target for endpoints of one service.
+func apart(t *testing.T, cluster *etcdlab.Cluster) {
+	t.Helper()
+	a, admin := open(t, cluster, nil), cluster.Client(t)
+	for group, target := range map[string]string{"eu": "eu", "eu/orders": "eu!orders", "eu/orders/leader": "eu!orders!leader"} {
+		e := discovery.Entry{Group: group, Instance: "a", Term: 3, Correlation: "c", Address: target + ":80", TTL: time.Minute}
+		if err := a.Announce(natslab.Within(t), e, discovery.Standing{Version: "0/0"}); err != nil {
+			t.Fatal(err)
+		}
+		if stands, err := a.Look(natslab.Within(t), group); err != nil || !stands.Entry.Same(e) {
+			t.Errorf("%v: %+v", err, stands)
+		}
+	}
+	for _, target := range []string{"eu", "eu!orders", "eu!orders!leader"} {
+		m, err := endpoints.NewManager(admin, "leader-discovery/"+target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := m.List(natslab.Within(t))
+		if err != nil || len(found) != 1 || found["leader-discovery/"+target+"/leader"].Addr != target+":80" {
+			t.Errorf("target %s: %v, %v", target, found, err)
+		}
 	}
 }
 

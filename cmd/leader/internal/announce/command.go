@@ -44,7 +44,8 @@ refreshes runs out with the lease. At SIGINT or SIGTERM the entry stays, since t
 URLs:
 
   etcd://[USER:PASSWORD@]HOST[:2379],...[/PREFIX]
-      the key PREFIX + GROUP + /leader (PREFIX: leader-discovery/)
+      the key PREFIX + GROUP + /leader (PREFIX: leader-discovery/), where a
+      slash in the name of the group is an exclamation mark
       etcds://, or ?ca=, cert=, key=: TLS
   consul://[:TOKEN@]HOST[:8500][/SERVICE]
       the service SERVICE (default: GROUP) with the tag leader
