@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -203,7 +204,7 @@ func (a *Announcer) Announce(ctx context.Context, e discovery.Entry, stands disc
 	if err != nil {
 		return err
 	}
-	if err := a.put(ctx, want, versionOf(stands)); err != nil {
+	if _, err := a.put(ctx, want, versionOf(stands)); err != nil {
 		return err
 	}
 	return a.label(ctx, a.opts.Pod)
@@ -211,20 +212,23 @@ func (a *Announcer) Announce(ctx context.Context, e discovery.Entry, stands disc
 
 // put writes the slice in the place of the version. What is not there is made,
 // and a slice for another family of addresses, which is immutable, is made
-// anew.
-func (a *Announcer) put(ctx context.Context, want slice, v version) error {
+// anew. It returns the version that stands then.
+func (a *Announcer) put(ctx context.Context, want slice, v version) (version, error) {
+	var stands slice
 	if v.uid != "" && v.family != want.AddressType {
 		err := do(ctx, a.slices(http.MethodDelete, a.name()), deletion{Preconditions: preconditions{v.uid, v.resource}}, new(struct{}))
 		if err != nil {
-			return changed(err, true)
+			return version{}, changed(err, true)
 		}
 		v = version{}
 	}
 	if v.uid == "" {
-		return changed(do(ctx, a.slices(http.MethodPost, ""), want, new(struct{})), false)
+		err := changed(do(ctx, a.slices(http.MethodPost, ""), want, &stands), false)
+		return stands.version(), err
 	}
 	want.Metadata.UID, want.Metadata.ResourceVersion = v.uid, v.resource
-	return changed(do(ctx, a.slices(http.MethodPut, a.name()), want, new(struct{})), true)
+	err := changed(do(ctx, a.slices(http.MethodPut, a.name()), want, &stands), true)
+	return stands.version(), err
 }
 
 // changed classes an error of a write: another object stands by now, or none
@@ -237,15 +241,34 @@ func changed(err error, replacing bool) error {
 }
 
 // Withdraw implements [discovery.Announcer]. The slice remains, without
-// endpoints.
+// endpoints. Where there is a label, the slice loses its endpoints first, and
+// the entry last: a withdrawal that is cut short shows what is left to do.
 func (a *Announcer) Withdraw(ctx context.Context, stands discovery.Standing) error {
 	v := versionOf(stands)
 	empty := a.empty(stands.Entry.Group, stands.LastTerm)
 	empty.AddressType = v.family
-	if err := a.put(ctx, empty, v); err != nil {
+	if a.opts.Label == "" {
+		_, err := a.put(ctx, empty, v)
 		return err
 	}
-	return a.label(ctx, "")
+	// What has the label later than this may be the next leader's pod.
+	pods, unlisted := a.labelled(ctx)
+	leaving, err := a.leaving(stands.Entry, stands.LastTerm)
+	if err != nil {
+		return err
+	}
+	leaving.AddressType = v.family
+	if v, err = a.put(ctx, leaving, v); err != nil {
+		return err
+	}
+	if unlisted != nil {
+		return unlisted
+	}
+	if err := a.unlabel(ctx, pods); err != nil {
+		return err
+	}
+	_, err = a.put(ctx, empty, v)
+	return err
 }
 
 type pod struct {
@@ -259,7 +282,7 @@ func (a *Announcer) labelled(ctx context.Context) ([]pod, error) {
 	return found.Items, err
 }
 
-// label has one pod carry the label, or none.
+// label has one pod carry the label, and no other.
 func (a *Announcer) label(ctx context.Context, name string) error {
 	if a.opts.Label == "" {
 		return nil
@@ -268,22 +291,32 @@ func (a *Announcer) label(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	has := false
-	for _, p := range pods {
-		if p.Metadata.Name == name && p.Metadata.Labels[a.opts.Label] == labelled {
-			has = true
-			continue
-		}
-		// Only as it was seen: it may just have become the leader's.
-		err := a.patch(ctx, p.Metadata.Name, p.Metadata.ResourceVersion, nil)
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return err
-		}
+	has := func(p pod) bool { return p.Metadata.Name == name && p.Metadata.Labels[a.opts.Label] == labelled }
+	others := slices.DeleteFunc(slices.Clone(pods), has)
+	// A pod that has changed may just have become the leader's.
+	if err := a.unlabel(ctx, others); err != nil && !errors.Is(err, discovery.ErrChanged) {
+		return err
 	}
-	if has || name == "" {
+	if len(others) < len(pods) {
 		return nil
 	}
 	return a.patch(ctx, name, "", labelled)
+}
+
+// unlabel removes the label from pods as they were seen. The error matches
+// discovery.ErrChanged if one was another by then.
+func (a *Announcer) unlabel(ctx context.Context, pods []pod) (another error) {
+	for _, p := range pods {
+		err := a.patch(ctx, p.Metadata.Name, p.Metadata.ResourceVersion, nil)
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+		case apierrors.IsConflict(err):
+			another = changed(err, false)
+		default:
+			return err
+		}
+	}
+	return another
 }
 
 const labelled = "true"

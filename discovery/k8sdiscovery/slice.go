@@ -101,18 +101,33 @@ func (a *Announcer) empty(group string, lastTerm uint64) slice {
 	}
 }
 
+// leaving is the slice of a leader to which it leads no longer, and whose pod
+// may have the label still.
+func (a *Announcer) leaving(e discovery.Entry, lastTerm uint64) (slice, error) {
+	s := a.empty(e.Group, lastTerm)
+	return s, s.note(e)
+}
+
+// note writes down the entry.
+func (s slice) note(e discovery.Entry) error {
+	note, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("k8sdiscovery: %w", err)
+	}
+	s.Metadata.Annotations[noteEntry] = string(note)
+	return nil
+}
+
 // sliceOf is the slice for a leader.
 func (a *Announcer) sliceOf(e discovery.Entry) (slice, error) {
 	at, err := netip.ParseAddrPort(e.Address)
 	if err != nil || at.Port() == 0 {
 		return slice{}, fmt.Errorf("k8sdiscovery: the leader's Address has to be an IP address and a port, and is %q", e.Address)
 	}
-	note, err := json.Marshal(e)
-	if err != nil {
-		return slice{}, fmt.Errorf("k8sdiscovery: %w", err)
-	}
 	s := a.empty(e.Group, e.Term)
-	s.Metadata.Annotations[noteEntry] = string(note)
+	if err := s.note(e); err != nil {
+		return slice{}, err
+	}
 	if at.Addr().Unmap().Is6() {
 		s.AddressType = familyIPv6
 	}

@@ -6,9 +6,11 @@ package k8sdiscovery_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -160,8 +162,9 @@ func (c *cluster) patch(ctx context.Context, path string, change object) error {
 // With no more rights than those that are documented.
 func TestTheLeaderIsFoundInKubernetes(t *testing.T) {
 	t.Parallel()
-	c := start(t, append(announced.Groups(), "label", "owner", "told")...)
+	c := start(t, append(announced.Groups(), "label", "owner", "told", "cut")...)
 	t.Run("the label is on the leader's pod alone", func(t *testing.T) { t.Parallel(); c.labels(t, "label") })
+	t.Run("a withdrawal that is cut short is repeated", func(t *testing.T) { t.Parallel(); c.repeats(t, "cut") })
 	t.Run("the slice belongs to the leader's pod", func(t *testing.T) { t.Parallel(); c.owns(t, "owner") })
 	t.Run("an error says what the API server said", func(t *testing.T) { t.Parallel(); c.tells(t, "told", "owner") })
 	announced.Run(t, announced.System{
@@ -233,6 +236,57 @@ func (c *cluster) labels(t *testing.T, g string) {
 		t.Errorf("the label is on %v", names)
 	}
 	if stands, err = b.Look(ctx, g); err != nil || !stands.Entry.IsZero() || stands.LastTerm != 3 {
+		t.Errorf("%v: %+v", err, stands)
+	}
+}
+
+// severed fails to change pods.
+type severed struct {
+	http.RoundTripper
+	down *atomic.Bool
+}
+
+func (s severed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.down.Load() && r.Method == http.MethodPatch {
+		return nil, errors.New("cut short")
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// A withdrawal leads clients nowhere before it takes the label away. What it
+// did not get to shows in the next look.
+func (c *cluster) repeats(t *testing.T, g string) {
+	t.Helper()
+	ctx := natslab.Within(t)
+	var down atomic.Bool
+	config := rest.CopyConfig(c.rights[g])
+	config.Wrap(func(by http.RoundTripper) http.RoundTripper { return severed{by, &down} })
+	a, err := k8sdiscovery.New(config, options(g, "a", c.uids[g+"/a"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	e := discovery.Entry{Group: g, Instance: "a", Term: 1, Correlation: "c", Address: "192.0.2.1:80"}
+	if err := a.Announce(ctx, e, discovery.Standing{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, cut := range []bool{true, true, false} {
+		down.Store(cut)
+		stands, err := a.Look(ctx, g)
+		if err != nil || !stands.Entry.Same(e) {
+			t.Fatalf("%v: %+v", err, stands)
+		}
+		if err := a.Withdraw(ctx, stands); (err != nil) != cut {
+			t.Fatalf("cut short %v: %v", cut, err)
+		}
+		if shown, err := c.shown(ctx, g); err != nil || len(shown) != 0 {
+			t.Errorf("%v: clients are led to %v", err, shown)
+		}
+	}
+	if names := c.labelled(t, g); len(names) != 0 {
+		t.Errorf("the label is on %v", names)
+	}
+	if stands, err := a.Look(ctx, g); err != nil || !stands.Entry.IsZero() || stands.LastTerm != 1 || stands.Damaged {
 		t.Errorf("%v: %+v", err, stands)
 	}
 }
