@@ -235,13 +235,16 @@ func (a *Announcer) end(ctx context.Context, node string) {
 }
 
 // swap writes the key, if it stands as it was seen, and does the rest with it.
-// It returns the key's version.
+// It returns the key's version. Consul takes a write that changes nothing for
+// done without a new index (agent/consul/state, kvsSetTxn), so that of two that
+// announce the same leader again both would succeed. The flags say over which
+// index a write goes, and so each is a change.
 func (a *Announcer) swap(ctx context.Context, group string, stands discovery.Standing, value []byte, ops api.TxnOps) (version string, err error) {
 	index, err := strconv.ParseUint(stands.Version, 10, 64)
 	if err != nil {
 		return "", fmt.Errorf("consuldiscovery: version %q: %w", stands.Version, err)
 	}
-	cas := &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCAS, Key: a.key(group), Value: value, Index: index}}
+	cas := &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCAS, Key: a.key(group), Value: value, Flags: index, Index: index}}
 	ok, answer, _, err := a.client.Txn().Txn(append(api.TxnOps{cas}, ops...), (&api.QueryOptions{}).WithContext(ctx))
 	switch {
 	case err != nil:

@@ -108,6 +108,7 @@ func TestTheLeaderIsFoundInConsul(t *testing.T) {
 	admin := node.Client(t)
 	t.Run("other instances of the service are left alone", func(t *testing.T) { t.Parallel(); leavesOthersAlone(t, node) })
 	t.Run("who comes late leaves no trace", func(t *testing.T) { t.Parallel(); losesWithoutATrace(t, node) })
+	t.Run("of two that repair an entry one does", func(t *testing.T) { t.Parallel(); repairsOnce(t, node) })
 	t.Run("an announcement that is cut short leaves no predecessor", func(t *testing.T) { t.Parallel(); leavesNoPredecessor(t, node) })
 	t.Run("a check without a session is critical", func(t *testing.T) { t.Parallel(); isCriticalWithoutASession(t, node) })
 	t.Run("DNS leads to the leader", func(t *testing.T) { t.Parallel(); resolves(t, node, dns) })
@@ -258,6 +259,31 @@ func losesWithoutATrace(t *testing.T, node *consullab.Node) {
 	}
 	if after := check(t, node, "raced"); after.Status != api.HealthPassing {
 		t.Errorf("%+v", after)
+	}
+}
+
+// Of two that saw the same damage, and write the same over the same index, one
+// alone may make the session.
+func repairsOnce(t *testing.T, node *consullab.Node) {
+	t.Helper()
+	ctx := natslab.Within(t)
+	first, second := open(t, node.Addr, consullab.Root, "repaired", nil), open(t, node.Addr, consullab.Root, "repaired", nil)
+	e := discovery.Entry{Group: "repaired", Instance: "a", Term: 1, Correlation: "c", Address: "192.0.2.1:80", TTL: time.Minute}
+	for range 2 { // made, and then repaired
+		stands, err := second.Look(ctx, "repaired")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Announce(ctx, e, stands); err != nil {
+			t.Fatal(err)
+		}
+		before := check(t, node, "repaired")
+		if err := second.Announce(ctx, e, stands); !errors.Is(err, discovery.ErrChanged) {
+			t.Errorf("%v, want ErrChanged", err)
+		}
+		if after := check(t, node, "repaired"); after.Definition.SessionName != before.Definition.SessionName || after.Status != api.HealthPassing {
+			t.Errorf("%+v, and before %+v", after, before)
+		}
 	}
 }
 
