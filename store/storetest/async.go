@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -39,12 +40,13 @@ func runAsync(t *testing.T, newHarness Factory, caps Caps) {
 // unwaited is a store all of whose writes are asynchronous.
 type unwaited struct {
 	store.Store
-	tb   testing.TB
 	caps Caps
 	st   store.AsyncWriter
-	// again: a function was called more than once, perhaps by a goroutine that
-	// may not report it.
+	// again: a function was called more than once. late: which write was told
+	// nothing in time, after what. They are found by goroutines that may outlive
+	// the claim, and so may not report them.
 	again *atomic.Bool
+	late  *atomic.Pointer[string]
 }
 
 // newUnwaited returns st with a watch that is held for as long as the claim is
@@ -57,13 +59,16 @@ func newUnwaited(tb testing.TB, st store.Store, caps Caps) store.Store {
 			return w.Watch(tb.Context(), []string{"held"}, func(store.Entry) {})
 		}))
 	}
-	again := new(atomic.Bool)
+	again, late := new(atomic.Bool), new(atomic.Pointer[string])
 	tb.Cleanup(func() {
 		if again.Load() {
 			tb.Error("CompareAndSwapAsync called done more than once")
 		}
+		if why := late.Load(); why != nil {
+			tb.Error(*why)
+		}
 	})
-	return unwaited{st, tb, caps, st.(store.AsyncWriter), again} //nolint:errcheck // the caller has asked
+	return unwaited{st, caps, st.(store.AsyncWriter), again, late} //nolint:errcheck // the caller has asked
 }
 
 // CompareAndSwap waits for an asynchronous write, and cancels it when ctx is
@@ -101,7 +106,7 @@ func (u unwaited) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 	case a := <-answers:
 		return a.rev, a.err
 	case <-time.After(u.caps.Patience):
-		u.tb.Errorf("CompareAndSwapAsync of key %q did not call done within %v of %s", w.Key, u.caps.Patience, end)
+		u.late.Store(new(fmt.Sprintf("CompareAndSwapAsync of key %q did not call done within %v of %s", w.Key, u.caps.Patience, end)))
 		return 0, store.ErrUnknown
 	}
 }

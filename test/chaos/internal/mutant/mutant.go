@@ -118,8 +118,8 @@ var All = []Mutant{
 		Faults: []string{"pause"},
 		changes: []change{{
 			"internal/engine/trust.go",
-			"func (c *termContext) Err() error {\n\tif !c.w.open() {",
-			"func (c *termContext) Err() error {\n\tif c.w.closed.Load() {",
+			"func (c *termContext) Err() error {\n\tif c.w.open() {",
+			"func (c *termContext) Err() error {\n\tif c.w.closed.Load() == nil {",
 		}},
 	},
 	{
