@@ -46,6 +46,13 @@ func (s *Store) Prove(ctx context.Context, remove func(ctx context.Context, name
 	return left, err
 }
 
+// A proof tries conditions on one object.
+type proof struct {
+	Bucket
+	name string
+	made atomic.Bool // the object, perhaps
+}
+
 // parting is how long the removal may take after the check was given up.
 const parting = time.Second
 
@@ -63,13 +70,6 @@ func (p *proof) remove(ctx context.Context, remove func(ctx context.Context, nam
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
 	defer cancel()
 	return remove(ctx, p.name)
-}
-
-// A proof tries conditions on one object.
-type proof struct {
-	Bucket
-	name string
-	made atomic.Bool // the object, perhaps
 }
 
 // Write is the bucket's, and notes whether it may have made the object.
