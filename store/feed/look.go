@@ -217,7 +217,8 @@ func (f *Feed) reads(ctx context.Context, p plan) error {
 			answered = true
 		}
 	}
-	if failure == nil && !answered {
+	// A part of what is watched is looked at only after all was, with success.
+	if failure == nil && !answered && p.all {
 		return refusal
 	}
 	return failure
