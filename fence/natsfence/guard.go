@@ -89,7 +89,7 @@ func (g *guard) raise(ctx context.Context) (seq uint64, err error) {
 		}
 		// An end of ctx says less than what came before, and nothing says more
 		// than an attempt that may have been applied, or may yet be.
-		if failure == nil || ctx.Err() == nil && !errors.Is(failure, store.ErrUnknown) {
+		if failure == nil || errors.Is(err, store.ErrUnknown) || ctx.Err() == nil && !errors.Is(failure, store.ErrUnknown) {
 			failure = err
 		}
 		return false
