@@ -78,7 +78,9 @@ type cli struct {
 const description = `Leader election over NATS JetStream.
 
 Exit status: 0 success, 1 failure, 2 wrong usage, 3 two leaders seen by the demo, 4 no such group or leader,
-5 refused (by the server, or a permission or the bucket is missing), 6 timeout. That of leader run is its command's.`
+5 refused (by the server, or a permission or the bucket is missing), 6 timeout. That of leader run is its command's.
+
+SIGHUP and SIGINT end no command that was started while they were ignored, as nohup does and & in a script.`
 
 // newParser returns what the commands are found by. exit takes the place of
 // os.Exit.
