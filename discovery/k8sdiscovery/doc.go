@@ -27,7 +27,9 @@
 // of the two: the API server compares the version of the pod with it and
 // nothing else, so that a leader that was frozen may label its pod late, until
 // the present leader's next look. And it needs the right to patch pods, which
-// is the right to replace their images: RBAC knows no smaller one.
+// is the right to replace their images: RBAC knows no smaller one. All that
+// announce for one Service are to have the same label: one without it ends an
+// entry and leaves the label to the others, which then see nothing to do.
 //
 // # What Kubernetes adds to the guarantees
 //

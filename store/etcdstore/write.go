@@ -11,8 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// CompareAndSwap implements [store.Store] by one transaction, which is sent at
-// most once.
+// CompareAndSwap implements [store.Store] by one transaction, and by another
+// where a foreign key stands beside the register. Each is sent at most once.
 func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
 	switch {
 	case !store.ValidKey(w.Key):

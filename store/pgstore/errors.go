@@ -37,9 +37,10 @@ const (
 )
 
 // undone are the codes, and with two characters the classes of codes, of errors
-// that a server reports for a statement that it has rolled back, or never begun.
-// Others may be of a pooler, which reports so that it lost the server, and not
-// what became of the statement.
+// that a server reports for a statement that it has rolled back, or never
+// begun. Others may be of a pooler, which reports so that it lost the server,
+// and not what became of the statement. A statement_timeout (57014) is among
+// them: poolers have timeouts of their own, and its write is settled by a read.
 var undone = []string{
 	classTriggeredAction, "0A", "21", classDataException, classIntegrity, "25", "26", classInvalidAuth, "2F", "38", "39",
 	"3D", "3F", "40001", "40002", "40P01", classSyntaxOrAccess, "44", "53", "54", "55", "P0",

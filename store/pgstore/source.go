@@ -68,6 +68,9 @@ func (s source) Follow(ctx context.Context, news *feed.News) error {
 	}
 	defer s.hangUp(conn)
 	if err := s.hears(ctx, conn, news); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err() // which says nothing of the notifications
+		}
 		return err
 	}
 	read, err := s.prepare(ctx, conn)
