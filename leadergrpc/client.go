@@ -80,7 +80,7 @@ func (b *Builder) await(ctx context.Context, group string, sent place, r Refusal
 	again := time.NewTimer(delay)
 	defer again.Stop()
 	waited := false
-	for {
+	for time.Now().Before(until) {
 		now, changed := f.present()
 		if now.address != "" && (waited || now.term > sent.term) {
 			return true
@@ -95,4 +95,5 @@ func (b *Builder) await(ctx context.Context, group string, sent place, r Refusal
 			return false
 		}
 	}
+	return false
 }

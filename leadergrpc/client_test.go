@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -186,6 +187,63 @@ func TestACallDoesNotWaitForAConnectionWhenTheTimeIsUp(t *testing.T) {
 	err := <-answer
 	if ctx.Err() != nil || status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "no connection to a leader in time") {
 		t.Errorf("%v; the context: %v", err, ctx.Err())
+	}
+}
+
+// Interceptors of the caller's own may take their time before a call waits.
+func TestACallThatIsHeldUpUntilTheTimeIsUpDoesNotWait(t *testing.T) {
+	const retry = 300 * time.Millisecond
+	a := stand(t, newStore(), config("a"), nil)
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	silent := listenTCP(t)
+	defer silent.Close() //nolint:errcheck // nothing was written
+	seen, attempts := make(told), 0
+	slow := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if attempts++; attempts > 1 {
+			<-time.After(2 * retry) // the time it takes is the point
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	opts := leadergrpc.NewBuilder(seen.observe, leadergrpc.BuilderOptions{RetryFor: retry}).DialOptions()
+	conn := dial(t, "leader:///reports", append(opts, grpc.WithChainUnaryInterceptor(slow))...)
+	conn.Connect()
+	seen <- a.is(1)
+	answer := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() { answer <- errorOf(askIn(ctx, conn, who)) }()
+	<-a.refused
+	seen <- leader.LeaderInfo{Group: "reports", ID: "b", Term: 2, Address: silent.Addr().String()}
+	if err := <-answer; ctx.Err() != nil || status.Code(err) != codes.Unavailable && attempts > 1 {
+		t.Errorf("after %d attempts: %v; the context: %v", attempts, err, ctx.Err())
+	}
+}
+
+// Nor is a call sent again that has failed after its time.
+func TestACallIsNotSentAgainAfterItsTime(t *testing.T) {
+	const retry = 300 * time.Millisecond
+	begun := make(chan struct{}, 2)
+	x := &instance{id: "x", serve: func(context.Context) (string, error) {
+		begun <- struct{}{}
+		<-time.After(2 * retry) // the time it takes is the point
+		return "", status.Error(codes.Unavailable, "the handler's")
+	}}
+	l := listenTCP(t)
+	x.address = l.Addr().String()
+	serveOn(t, l, x, unguarded())
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{RetryFor: retry, Repeatable: func(string) bool { return true }})
+	conn.Connect()
+	seen <- x.is(5)
+	answer := make(chan error, 1)
+	go func() { answer <- errorOf(ask(t, conn, who)) }()
+	<-begun
+	seen <- x.is(6)
+	seen <- x.is(6)
+	if err := <-answer; status.Code(err) != codes.Unavailable || x.runs.Load() != 1 {
+		t.Errorf("%v after %d runs", err, x.runs.Load())
 	}
 }
 

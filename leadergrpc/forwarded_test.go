@@ -17,7 +17,7 @@ func TestACallIsNotSentAgainWhoseHandlerPassesARefusalOn(t *testing.T) {
 		st := newStore()
 		a := leads(t, stand(t, st, config("a"), refuses(t, group, "z", "127.0.0.1:1", 9)))
 		conn := reach(t, leadergrpc.ObserveStore(st), leadergrpc.BuilderOptions{RetryFor: 300 * time.Millisecond})
-		for _, method := range []string{who, listen} {
+		for _, method := range []string{who, listen, local} {
 			a.runs.Store(0)
 			_, err := ask(t, conn, method)
 			if s := status.Convert(err); s.Code() != codes.FailedPrecondition || s.Message() != "ask another" || a.runs.Load() != 1 {

@@ -15,15 +15,40 @@ import (
 // no longer than it pays, while what the server does takes as long as its
 // caller allows. gRPC has no such bound: a call that waits for a connection
 // does so for as long as its context lasts.
-type passage struct{ stage atomic.Int32 }
+type passage struct {
+	stage  atomic.Int32
+	cancel context.CancelFunc // of the call
+}
 
 // The stages of a passage.
 const (
 	unwatched int32 = iota // no handler of events says when it is sent
 	waiting                // for a connection
 	sent                   // or being sent
+	overdue                // its time was up before it began to wait
 	givenUp
 )
+
+// end gives the call up where it waits, or as soon as it does: interceptors may
+// hold it up before.
+func (p *passage) end() {
+	for {
+		switch {
+		case p.stage.CompareAndSwap(waiting, givenUp):
+			p.cancel()
+			return
+		case p.stage.CompareAndSwap(unwatched, overdue), p.stage.Load() != waiting:
+			return
+		}
+	}
+}
+
+// begin notes that the call waits.
+func (p *passage) begin() {
+	if !p.stage.CompareAndSwap(unwatched, waiting) && p.stage.CompareAndSwap(overdue, givenUp) {
+		p.cancel()
+	}
+}
 
 type passageKey struct{}
 
@@ -31,15 +56,11 @@ type passageKey struct{}
 // If it does not, the error is Unavailable and names what failed before. It is
 // no refusal: whether the call was sent just then is not known.
 func inTime(ctx context.Context, until time.Time, before error, invoke func(context.Context) error) error {
-	p := new(passage)
-	bounded, cancel := context.WithCancel(context.WithValue(ctx, passageKey{}, p))
+	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
-	end := time.AfterFunc(time.Until(until), func() {
-		if p.stage.CompareAndSwap(waiting, givenUp) {
-			cancel()
-		}
-	})
-	defer end.Stop()
+	p := &passage{cancel: cancel}
+	bounded = context.WithValue(bounded, passageKey{}, p)
+	defer time.AfterFunc(time.Until(until), p.end).Stop()
 	err := invoke(bounded)
 	if p.stage.Load() == givenUp && status.Code(err) == codes.Canceled && ctx.Err() == nil {
 		return status.Errorf(codes.Unavailable, "leadergrpc: no connection to a leader in time; before: %v", status.Convert(before).Message())
@@ -64,7 +85,7 @@ type watcher struct{}
 // each attempt of gRPC's own.
 func (watcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
 	if p, ok := ctx.Value(passageKey{}).(*passage); ok {
-		p.stage.CompareAndSwap(unwatched, waiting)
+		p.begin()
 	}
 	return ctx
 }

@@ -39,7 +39,8 @@ func (o ServerOptions) local(method string) bool {
 func UnaryServer(e leader.Election, opts ServerOptions) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		if opts.local(info.FullMethod) {
-			return handler(ctx, req)
+			resp, err = handler(ctx, req)
+			return resp, ran(err)
 		}
 		err = lead(ctx, e, func(ctx context.Context) error {
 			resp, err = handler(ctx, req)
@@ -54,7 +55,7 @@ func UnaryServer(e leader.Election, opts ServerOptions) grpc.UnaryServerIntercep
 func StreamServer(e leader.Election, opts ServerOptions) grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		if opts.local(info.FullMethod) {
-			return handler(srv, ss)
+			return ran(handler(srv, ss))
 		}
 		return lead(ss.Context(), e, func(ctx context.Context) error { return handler(srv, within(ss, ctx)) })
 	}
@@ -62,20 +63,17 @@ func StreamServer(e leader.Election, opts ServerOptions) grpc.StreamServerInterc
 
 // lead runs a handler if e leads.
 func lead(ctx context.Context, e leader.Election, handler func(context.Context) error) error {
-	ran := false
+	begun := false
 	err := e.Do(ctx, func(work context.Context) error {
-		ran = true
-		err := handler(work)
-		if _, passedOn := RefusalOf(err); passedOn {
-			return status.Error(status.Code(err), status.Convert(err).Message())
-		}
+		begun = true
+		err := ran(handler(work))
 		if err != nil && work.Err() != nil && ctx.Err() == nil && canceled(err) {
 			return errorOf(codes.Unavailable, "the term ended while the call was served", ReasonTermEnded, nil)
 		}
 		return err
 	})
 	switch {
-	case ran || err == nil:
+	case begun || err == nil:
 		return err
 	case errors.Is(err, leader.ErrNotLeader):
 		return refusal(present(ctx, e))
@@ -84,6 +82,15 @@ func lead(ctx context.Context, e leader.Election, handler func(context.Context) 
 	default:
 		return status.Error(codes.Unavailable, "leadership could not be proved: "+err.Error())
 	}
+}
+
+// ran returns the error of a handler. A refusal that it got itself loses its
+// details, by which a client would take it for one that no handler has seen.
+func ran(err error) error {
+	if _, passedOn := RefusalOf(err); passedOn {
+		return status.Error(status.Code(err), status.Convert(err).Message())
+	}
+	return err
 }
 
 func canceled(err error) bool {
