@@ -105,7 +105,7 @@ func (c *campaign) expired(ctx context.Context) {
 	held := c.lost
 	c.mu.Unlock()
 	if present && held {
-		c.lock.lose(context.Cause(ctx))
+		c.lock.lose(c, context.Cause(ctx))
 	}
 }
 
@@ -261,6 +261,13 @@ func (c *campaign) stop(release bool) {
 		defer close(c.stopped)
 		c.failure = c.election.StopWithContext(context.Background(), leader.StopOptions{DeleteKey: release, WaitForDemote: true})
 	}()
+}
+
+// leaving reports whether its loop has ended, or is to.
+func (c *campaign) leaving() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone || c.stopping
 }
 
 // over reports whether another campaign may follow: this one is being stopped,

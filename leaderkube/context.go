@@ -7,17 +7,25 @@ import (
 )
 
 // A binding is a context that ends with a term.
-type binding struct{ cancel context.CancelCauseFunc }
+type binding struct {
+	cancel context.CancelCauseFunc
+	// after is a campaign whose loop had ended before: the end of its term is
+	// not this one's. nil: there was none.
+	after *campaign
+}
 
 // bind returns a copy of parent that ends when client-go loses the lock.
 func (l *core) bind(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
-	b := &binding{cancel}
+	b := &binding{cancel: cancel}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		cancel(ErrClosed)
 		return ctx
+	}
+	if c := l.now; c != nil && c.leaving() {
+		b.after = c
 	}
 	l.bound[b] = struct{}{}
 	context.AfterFunc(ctx, func() {
@@ -28,14 +36,16 @@ func (l *core) bind(parent context.Context) context.Context {
 	return ctx
 }
 
-// lose ends the contexts of the loop.
-func (l *core) lose(cause error) {
+// lose ends the contexts of the campaign's loop, and of all for nil.
+func (l *core) lose(c *campaign, cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for b := range l.bound {
-		b.cancel(cause)
+		if c == nil || b.after != c {
+			b.cancel(cause)
+			delete(l.bound, b)
+		}
 	}
-	clear(l.bound)
 }
 
 // work calls a function of Leading.

@@ -182,6 +182,6 @@ func (l *core) close(ctx context.Context) error {
 	if c != nil {
 		err = errors.Join(err, c.release(ctx))
 	}
-	l.lose(context.Canceled)
+	l.lose(nil, context.Canceled)
 	return err
 }

@@ -59,10 +59,7 @@ func build[Record any](stand func() (leader.Election, error), cfg leader.Electio
 		opts.Timing = DefaultTiming()
 	}
 	first, err := stand()
-	if err == nil {
-		err = opts.Timing.check(cfg)
-	}
-	if err := errors.Join(err, checkRecord[Record]()); err != nil {
+	if err := errors.Join(err, opts.Timing.check(cfg, err == nil), checkRecord[Record]()); err != nil {
 		return nil, fmt.Errorf("leaderkube: %w", err)
 	}
 	return &Lock[Record]{&core{cfg: cfg, timing: opts.Timing, stand: stand, first: first, bound: map[*binding]struct{}{}}}, nil

@@ -346,6 +346,28 @@ func TestATermIsNotForTheLoopOfAnEarlierOne(t *testing.T) {
 	})
 }
 
+// A loop may end while its term still lasts: what is bound for the next loop
+// then ends with that one's term.
+func TestTheEndOfALoopsTermIsNotThatOfTheNextLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		a := newSide(t, g, "a")
+		a.lead(t.Context())
+		a.RecordEvent("stopped leading")
+		next := a.Context(t.Context())
+		synctest.Wait()
+		if next.Err() != nil {
+			t.Fatalf("it has ended with the term before: %v", context.Cause(next))
+		}
+		a.lead(t.Context())
+		g.DeleteRecord()
+		synctest.Wait()
+		if next.Err() == nil {
+			t.Error("it outlives its own term")
+		}
+	})
+}
+
 func TestAnEarlierProcessOfThisNameIsNotTakenForThisOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
@@ -418,6 +440,7 @@ func TestFaultsOfALockAreNamed(t *testing.T) {
 			[]string{"1.2 × RetryPeriod", "more than RenewDeadline", "at least a second"}},
 		"nothing": {cfg, leaderkube.Timing{LeaseDuration: time.Second}, []string{"RetryPeriod 0s must be positive"}},
 		"no name": {unnamed, timing, []string{"InstanceID"}},
+		"both":    {unnamed, leaderkube.Timing{LeaseDuration: time.Second}, []string{"InstanceID", "RetryPeriod 0s must be positive"}},
 	} {
 		_, err := leaderkube.NewWithStore[electionRecord](st, c.cfg, leaderkube.Options{Timing: c.t})
 		if !errors.Is(err, leader.ErrInvalidConfig) {

@@ -70,8 +70,9 @@ func (t Timing) tail() time.Duration { return t.RetryPeriod + t.RenewDeadline }
 // seconds is the lease as client-go writes it.
 func (t Timing) seconds() int { return int(t.LeaseDuration / time.Second) }
 
-// check holds the timing to client-go's own rules and to those of an election.
-func (t Timing) check(cfg leader.ElectionConfig) error {
+// check holds the timing to client-go's own rules, and to those of an election
+// if its configuration is valid.
+func (t Timing) check(cfg leader.ElectionConfig, valid bool) error {
 	var faults []error
 	demand := func(ok bool, field string, value time.Duration, rule string, args ...any) {
 		if !ok {
@@ -83,10 +84,10 @@ func (t Timing) check(cfg leader.ElectionConfig) error {
 	demand(t.RenewDeadline > t.RetryPeriod*6/5, "RenewDeadline", t.RenewDeadline, "must be more than 1.2 × RetryPeriod (%v), as client-go demands", t.RetryPeriod)
 	demand(t.LeaseDuration > t.RenewDeadline, "LeaseDuration", t.LeaseDuration, "must be more than RenewDeadline (%v), as client-go demands", t.RenewDeadline)
 	demand(t.LeaseDuration >= time.Second, "LeaseDuration", t.LeaseDuration, "must be at least a second, the unit of client-go's record")
-	demand(t.tail() <= room(cfg), "RenewDeadline", t.RenewDeadline,
+	demand(!valid || t.tail() <= room(cfg), "RenewDeadline", t.RenewDeadline,
 		"and RetryPeriod (%v) must not be more, in sum, than TTL × (1 - ClockDrift) - HeartbeatInterval (%v): "+
 			"for that sum client-go works on with a lock that it has lost; take a longer TTL or TimingFor", t.RetryPeriod, room(cfg))
-	demand(t.tail() <= demotion(cfg), "RenewDeadline", t.RenewDeadline,
+	demand(!valid || t.tail() <= demotion(cfg), "RenewDeadline", t.RenewDeadline,
 		"and RetryPeriod (%v) must not be more, in sum, than DemoteTimeout (%v), after which the record is released although client-go works on",
 		t.RetryPeriod, demotion(cfg))
 	if len(faults) == 0 {
