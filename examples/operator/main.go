@@ -59,7 +59,9 @@ func run(ctx context.Context, logger *slog.Logger) int {
 type lock = leaderkube.Lock[resourcelock.LeaderElectionRecord]
 
 func operate(ctx context.Context, logger *slog.Logger) error {
-	nc, err := nats.Connect(cmp.Or(os.Getenv("NATS_URL"), nats.DefaultURL), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	nc, err := nats.Connect(cmp.Or(os.Getenv("NATS_URL"), nats.DefaultURL), connection(end)...)
 	if err != nil {
 		return err
 	}
@@ -90,10 +92,26 @@ func operate(ctx context.Context, logger *slog.Logger) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closes)
 	defer cancel()
 	err = errors.Join(err, lock.Close(closing))
-	if ctx.Err() == nil && err == nil {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, nats.ErrConnectionClosed):
+		return errors.Join(cause, err)
+	case ctx.Err() == nil && err == nil:
 		return errors.New("the lead was lost")
 	}
 	return err
+}
+
+// connection returns the options of the connection to NATS. It lasts for as
+// long as the process: one that is closed for good ends it, since a standby
+// without one would count as healthy, and never lead.
+func connection(end context.CancelCauseFunc) []nats.Option {
+	return []nats.Option{
+		nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true),
+		// Credentials may be refused while they are being renewed: see Security
+		// in docs/operations.md.
+		nats.IgnoreAuthErrorAbort(),
+		nats.ClosedHandler(func(nc *nats.Conn) { end(errors.Join(nats.ErrConnectionClosed, nc.LastError())) }),
+	}
 }
 
 // What the end of a term, and of a pod, may take.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
@@ -36,6 +39,24 @@ func probed(t *testing.T) []string {
 		t.Fatal("the manifest has no probe of liveness, or of readiness")
 	}
 	return []string{c.LivenessProbe.HTTPGet.Path, c.ReadinessProbe.HTTPGet.Path}
+}
+
+// A copy without a connection stands by for ever, and counts as healthy.
+func TestTheConnectionLastsAsLongAsTheProcess(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	opts := nats.GetDefaultOptions()
+	for _, o := range connection(end) {
+		if err := o(&opts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if opts.MaxReconnect != -1 || !opts.RetryOnFailedConnect || !opts.IgnoreAuthErrorAbort {
+		t.Errorf("%+v", opts)
+	}
+	opts.ClosedCB(new(nats.Conn))
+	if err := context.Cause(ctx); !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("the process goes on without it: %v", err)
+	}
 }
 
 func TestALeaseThatCannotBeReadIsAnError(t *testing.T) {
