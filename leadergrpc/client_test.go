@@ -201,7 +201,8 @@ func TestACallThatIsHeldUpUntilTheTimeIsUpDoesNotWait(t *testing.T) {
 	defer silent.Close() //nolint:errcheck // nothing was written
 	seen, attempts := make(told), 0
 	slow := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if attempts++; attempts > 1 {
+		attempts++
+		if attempts > 1 {
 			<-time.After(2 * retry) // the time it takes is the point
 		}
 		return invoke(ctx, method, req, reply, cc, opts...)

@@ -14,7 +14,8 @@
 // that none does in the ordinary course, a piece takes less than -drain, which
 // is how long the sidecar waits between the last 200 and the release. If the
 // lease is lost (NATS is out of reach), a piece that takes up to TTL/5 ends
-// before another leads.
+// before another leads where the clocks run alike. As far as they run apart
+// less is left, and nothing where they do so by ClockDrift.
 //
 // If the program does not answer at -health, its copy is not fit to lead, and
 // another takes over.

@@ -316,7 +316,8 @@ func TestAWatchIsCompleteThoughItsLastRecordsAreGone(t *testing.T) {
 	watched := make(chan error, 1)
 	go func() {
 		watched <- b.Watch(ctx, tasks.Watch{Present: func() { close(present) }, Deliver: func(tasks.Entry) {
-			if told++; told == 1 {
+			told++
+			if told == 1 {
 				if err := stream.Purge(natslab.Within(t), jetstream.WithPurgeSubject("$KV.work.t.g.*")); err != nil {
 					t.Error(err)
 				}
