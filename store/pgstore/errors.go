@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -36,14 +35,22 @@ const (
 	classTriggeredAction = "09"
 )
 
-// undone are the codes, and with two characters the classes of codes, of errors
-// that a server reports for a statement that it has rolled back, or never
-// begun. Others may be of a pooler, which reports so that it lost the server,
-// and not what became of the statement. A statement_timeout (57014) is among
-// them: poolers have timeouts of their own, and its write is settled by a read.
-var undone = []string{
-	classTriggeredAction, "0A", "21", classDataException, classIntegrity, "25", "26", classInvalidAuth, "2F", "38", "39",
-	"3D", "3F", "40001", "40002", "40P01", classSyntaxOrAccess, "44", "53", "54", "55", "P0",
+// undone reports whether a code, or its class, is of an error that a server
+// reports for a statement that it has rolled back, or never begun. Others may
+// be of a pooler, which reports so that it lost the server, and not what became
+// of the statement. A statement_timeout (57014) counts as one of these, since
+// poolers have timeouts of their own: a read settles what became of the write.
+func undone(code string) bool {
+	switch code {
+	case "40001", "40002", "40P01":
+		return true
+	}
+	switch code[:min(len(code), 2)] {
+	case classTriggeredAction, "0A", "21", classDataException, classIntegrity, "25", "26", classInvalidAuth, "2F",
+		"38", "39", "3D", "3F", classSyntaxOrAccess, "44", "53", "54", "55", "P0":
+		return true
+	}
+	return false
 }
 
 // classifyWrite gives the class of a failed write. An error that the server
@@ -54,7 +61,7 @@ var undone = []string{
 func classifyWrite(err error) error {
 	pg, answered := errors.AsType[*pgconn.PgError](err)
 	switch {
-	case answered && statementOnly(pg) && slices.ContainsFunc(undone, func(begin string) bool { return strings.HasPrefix(pg.Code, begin) }):
+	case answered && statementOnly(pg) && undone(pg.Code):
 		return classifyCode(pg.Code)
 	case answered:
 		return store.ErrUnknown
