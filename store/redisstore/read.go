@@ -33,13 +33,16 @@ func (s source) Read(ctx context.Context, keys []string) ([]store.Entry, error) 
 
 // readAll reads some keys, and returns for which of them that failed, and why,
 // unless nothing was read at all.
-func (s source) readAll(ctx context.Context, keys []string) (entries []store.Entry, failures []error, err error) {
+func (s source) readAll(ctx context.Context, keys []string) ([]store.Entry, []error, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("%w: nothing was read: %w", store.ErrTransient, context.Cause(ctx))
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	err = s.await(ctx, func(ctx context.Context) error {
+	// The results have no names: a call that goes on would fill them.
+	var entries []store.Entry
+	var failures []error
+	err := s.await(ctx, func(ctx context.Context) error {
 		if len(keys) == 0 {
 			return s.rdb.Ping(ctx).Err()
 		}
