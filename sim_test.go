@@ -421,7 +421,7 @@ func (p *simProc) judgeLeader() {
 func (w *simWorld) rivals(p *simProc) map[*simProc]leader.Term {
 	at := map[*simProc]leader.Term{}
 	for _, other := range w.procs {
-		if term := other.working(); other != p && !term.IsZero() {
+		if term := other.working(); other != p && other.machine.Runs() && !term.IsZero() {
 			at[other] = term
 		}
 	}
@@ -535,18 +535,14 @@ func (p *simProc) promoted(ctx context.Context, token string) {
 }
 
 // workLives reports whether the work has not been told to stop.
-func (p *simProc) workLives() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.leading.IsZero() && p.work.Err() == nil
-}
+func (p *simProc) workLives() bool { return !p.working().IsZero() }
 
-// working returns the term in which its work goes on, zero if none does or the
-// machine is suspended.
+// working returns the term in which its work has not been told to stop, zero if
+// there is none.
 func (p *simProc) working() leader.Term {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.leading.IsZero() || p.work.Err() != nil || !p.machine.Runs() {
+	if p.leading.IsZero() || p.work.Err() != nil {
 		return leader.Term{}
 	}
 	return p.leading

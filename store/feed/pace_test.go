@@ -534,6 +534,16 @@ func TestAKeyThatIsRefusedLeavesTheOthersAlone(t *testing.T) {
 		if n := src.count() - reads; n > 11 {
 			t.Errorf("%d reads in 10 s; a look each second makes 10", n)
 		}
+		// That somebody asks for the key alone concerns nobody else.
+		told, shown = good.count(), all.count()
+		if _, err := f.Watch(t.Context(), []string{"bad"}, func(store.Entry) {}); !errors.Is(err, store.ErrPermanent) {
+			t.Errorf("a watch of the key that is refused: %v", err)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if n := good.count() - told + all.count() - shown; n != 0 {
+			t.Errorf("when another watch of the key began, the other watches were told of %d states more", n)
+		}
 		told = both.count()
 		src.answer(nil)
 		time.Sleep(2 * time.Second)

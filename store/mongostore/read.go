@@ -97,7 +97,7 @@ func (src source) Follow(ctx context.Context, news *feed.News) error {
 		return s.readError(ctx, "watching", err)
 	}
 	defer func() {
-		// A server that stands still must not keep whoever closes the store.
+		// A server that stands still must not hold up the closing of the store.
 		brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.Timeout)
 		defer cancel()
 		_ = stream.Close(brief) // the server forgets it by itself

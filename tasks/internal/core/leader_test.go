@@ -325,7 +325,7 @@ func TestAWorkerIsMissedWhenItsOwnLeaseEnds(t *testing.T) {
 }
 
 // One answer that there is no record may come from a replica that lags. Three
-// in a row are believed: whoever removed it by hand wants the attempt to end.
+// in a row are believed: a record that was removed by hand ends the attempt.
 func TestARecordThatIsNotFoundThriceIsGone(t *testing.T) {
 	d := newDesk(t)
 	w := d.submit("x")

@@ -24,8 +24,8 @@ func (s SignalError) Is(target error) bool { return target == context.Canceled }
 // its text alone.
 //
 // A signal that was ignored when the process began stays ignored, and for what
-// the process starts, too: whoever uses nohup, or & in a script, means that it
-// lives on. Of the ignored ones Go keeps SIGHUP and SIGINT alone.
+// the process starts, too: nohup, and & in a script, are there for it to live
+// on. Of the ignored signals Go keeps SIGHUP and SIGINT alone.
 func UntilSignal(ctx context.Context, signals ...syscall.Signal) (_ context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	got := make(chan os.Signal, 1)
