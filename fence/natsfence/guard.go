@@ -87,11 +87,7 @@ func (g *guard) raise(ctx context.Context) (seq uint64, err error) {
 		if err == nil || final(err) {
 			return true
 		}
-		// An end of ctx says less than what came before, and nothing says more
-		// than an attempt that may have been applied, or may yet be.
-		if failure == nil || errors.Is(err, store.ErrUnknown) || ctx.Err() == nil && !errors.Is(failure, store.ErrUnknown) {
-			failure = err
-		}
+		failure = telling(failure, err, ctx.Err() != nil)
 		return false
 	})
 	switch {
@@ -101,6 +97,19 @@ func (g *guard) raise(ctx context.Context) (seq uint64, err error) {
 		return 0, fmt.Errorf("natsfence: %w: raising the guard %q: refused for too long: %w", store.ErrTransient, g.subject, failure)
 	}
 	return 0, fmt.Errorf("natsfence: raising the guard %q: %w", g.subject, failure)
+}
+
+// telling returns which failure of two in a row says more; ended: the second
+// came when the context had ended, and says less than one of before. Nothing
+// says more than an attempt that may have been applied, or may yet be.
+func telling(before, last error, ended bool) error {
+	switch {
+	case before == nil, errors.Is(last, store.ErrUnknown):
+		return last
+	case ended, errors.Is(before, store.ErrUnknown):
+		return before
+	}
+	return last
 }
 
 // final reports whether another attempt cannot help.
