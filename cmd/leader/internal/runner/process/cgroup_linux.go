@@ -196,10 +196,11 @@ func (c Cgroup) Remove() {
 
 // Excuse returns those of some processes that the cgroup's kill does not reach.
 // They have been killed or will be, by no right over them, and are nothing to
-// worry the user with.
+// worry the user with. Nor is one that has ended meanwhile, by that kill for
+// example: where it was cannot be asked any more.
 func (c Cgroup) Excuse(all []Survivor) (rest []Survivor) {
 	for _, s := range all {
-		if !c.holds(s.PID) {
+		if !c.holds(s.PID) && s.lives() {
 			rest = append(rest, s)
 		}
 	}

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"os"
+	"os/exec"
 	"testing"
 )
 
@@ -38,10 +40,41 @@ func TestWithoutACgroupNothingIsDoneAndNobodyIsThere(t *testing.T) {
 	if none.Kill() || none.Populated() || none.holds(1) {
 		t.Error("there is one")
 	}
-	if all := none.Excuse([]Survivor{{PID: 1}}); len(all) != 1 {
+	self, _ := readStat(statFile(os.Getpid()))
+	if all := none.Excuse([]Survivor{{PID: self.pid, Start: self.start}}); len(all) != 1 {
 		t.Errorf("excused: %v", all)
 	}
 	if gone := Cgroup("/no/such/cgroup"); gone.Kill() || gone.Populated() {
 		t.Error("one that is gone has processes")
+	}
+}
+
+// The kill of a cgroup ends a process between the look that finds it and the
+// look where it is. One that is gone cannot be asked where it was.
+func TestWhoHasEndedIsNotToldAsOneThatCannotBe(t *testing.T) {
+	waits := exec.CommandContext(t.Context(), "/bin/cat")
+	stdin, err := waits.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := waits.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, ok := readStat(statFile(waits.Process.Pid))
+	if !ok {
+		t.Fatal("a process that waits for its input is not there")
+	}
+	ends := Survivor{PID: p.pid, Start: p.start, Comm: p.comm}
+	elsewhere := Cgroup(t.TempDir())
+	if all := elsewhere.Excuse([]Survivor{ends}); len(all) != 1 {
+		t.Errorf("of one that lives elsewhere is told: %v", all)
+	}
+	_ = stdin.Close()
+	if err := waits.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	taken := Survivor{PID: os.Getpid(), Start: "1"} // its number is given to another
+	if all := elsewhere.Excuse([]Survivor{ends, taken}); len(all) > 0 {
+		t.Errorf("of processes that have ended is told: %v", all)
 	}
 }

@@ -105,6 +105,15 @@ func descendants(root int, except func(pid int) bool) []process {
 	return found
 }
 
+func statFile(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/stat" }
+
+// lives reports whether the process has not ended. Of another that has its
+// number by now it reports nothing.
+func (s Survivor) lives() bool {
+	now, ok := readStat(statFile(s.PID))
+	return ok && now.start == s.Start && !now.dead
+}
+
 // readStat reads proc_pid_stat(5). The command's name, in parentheses, may
 // contain anything.
 func readStat(path string) (p process, ok bool) {
@@ -188,7 +197,7 @@ func signalExactly(p process, sig syscall.Signal) error {
 	}
 	defer func() { _ = unix.Close(fd) }()
 	// The descriptor stands for whoever has the number now.
-	if now, ok := readStat("/proc/" + strconv.Itoa(p.pid) + "/stat"); ok && now.start == p.start {
+	if now, ok := readStat(statFile(p.pid)); ok && now.start == p.start {
 		return unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
 	return nil
