@@ -122,6 +122,34 @@ func TestDoBeginsNothingWhenTheTermHasEndedSinceTheProof(t *testing.T) {
 	}
 }
 
+// The end of the term reaches the context of an operation by a goroutine of its
+// own, and the operation may return first.
+func TestTheContextOfAnOperationTellsThatItsTermIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(memstore.New(), testConfig())
+		if err := c.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			time.Sleep(time.Minute)
+			var kept context.Context
+			err := c.Do(t.Context(), func(ctx context.Context) error {
+				kept = ctx //nolint:fatcontext // it is looked at below, when it is over
+				return c.Resign(t.Context(), "")
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cause := context.Cause(kept); !errors.Is(cause, ErrNotLeader) {
+				t.Fatalf("it ended with %v", cause)
+			}
+		}
+		if err := c.Stop(t.Context(), StopOptions{DeleteKey: true, WaitForDemote: true}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestALateResignationEndsNoLaterTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(memstore.New(), testConfig())

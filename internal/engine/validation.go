@@ -78,7 +78,12 @@ func (c *Candidate) Do(ctx context.Context, op func(ctx context.Context) error) 
 	// The caller's context, which has its deadline and values, and not the
 	// term's; that only ends it.
 	opCtx, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, w.term))
-	defer cancel(nil)
+	defer func() {
+		// What op keeps of it tells why, even if op returned before the goroutine
+		// below came to say so.
+		_ = w.ctx.Err() // has the term end, if its window has passed
+		cancel(context.Cause(w.ctx))
+	}()
 	defer context.AfterFunc(w.ctx, func() { cancel(context.Cause(w.ctx)) })()
 	// The validation may have outlasted the term.
 	if !w.open() {
