@@ -15,11 +15,12 @@ type Proxy struct {
 	listener net.Listener
 
 	mu     sync.Mutex
-	target string     // host:port of the server
-	moved  *sync.Cond // the fields below changed
-	flow   [2]gate    // by direction
-	refuse bool       // new connections are closed at once
-	conns  map[net.Conn]struct{}
+	target string                 // host:port of the server
+	moved  *sync.Cond             // the fields below changed
+	flow   [2]gate                // by direction
+	refuse bool                   // new connections are closed at once
+	conns  map[net.Conn]Direction // which way goes what is read from them
+	lost   map[net.Conn]struct{}  // those of them that Abandon ended for their clients
 	closed bool
 	wg     sync.WaitGroup
 }
@@ -45,7 +46,7 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	if err != nil {
 		tb.Fatalf("natslab: %v", err)
 	}
-	p := &Proxy{tb: tb, target: target, listener: l, conns: make(map[net.Conn]struct{})}
+	p := &Proxy{tb: tb, target: target, listener: l, conns: make(map[net.Conn]Direction), lost: make(map[net.Conn]struct{})}
 	p.moved = sync.NewCond(&p.mu)
 	p.wg.Go(p.accept)
 	tb.Cleanup(p.close)
@@ -110,6 +111,46 @@ func (p *Proxy) Reset() {
 	p.dropLocked()
 }
 
+// Abandon ends all connections for their clients alone, in order, so that they
+// come again at once. What is under way to the server, as it is while Hold
+// keeps it, stays so until Deliver, whatever new connections carry meanwhile.
+func (p *Proxy) Abandon() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c, d := range p.conns {
+		p.lost[c] = struct{}{}
+		if tcp, ok := c.(*net.TCPConn); ok && d == ToServer {
+			_ = tcp.CloseWrite() // it may be closed already
+		}
+	}
+}
+
+// Deliver has what is left of abandoned connections arrive at the server. They
+// end with that.
+func (p *Proxy) Deliver() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.lost {
+		if p.conns[c] == ToServer {
+			delete(p.lost, c)
+		}
+	}
+	p.moved.Broadcast()
+}
+
+// Connections returns how many clients are connected, without those that
+// Abandon gave up.
+func (p *Proxy) Connections() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c, d := range p.conns {
+		if _, lost := p.lost[c]; d == ToServer && !lost {
+			n++
+		}
+	}
+	return n
+}
+
 // Cut closes all connections and refuses new ones until Resume.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -170,25 +211,24 @@ func (p *Proxy) join(client net.Conn) {
 	both.Go(func() { p.copy(client, server, ToClient) })
 	both.Wait()
 	p.mu.Lock()
-	delete(p.conns, client)
-	delete(p.conns, server)
+	for _, c := range []net.Conn{client, server} {
+		delete(p.conns, c)
+		delete(p.lost, c)
+	}
 	p.mu.Unlock()
 }
 
 // track keeps the connections of a client and of the server that it reached,
 // and reports whether they may still be.
-func (p *Proxy) track(target string, conns ...net.Conn) bool {
+func (p *Proxy) track(target string, client, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	welcome := !p.refuse && !p.closed && target == p.target
-	for _, c := range conns {
-		if !welcome {
-			_ = c.Close()
-			continue
-		}
-		p.conns[c] = struct{}{}
+	if p.refuse || p.closed || target != p.target {
+		_, _ = client.Close(), server.Close()
+		return false
 	}
-	return welcome
+	p.conns[client], p.conns[server] = ToServer, ToClient
+	return true
 }
 
 // copy moves bytes until either side is closed, and then closes both.
@@ -221,10 +261,17 @@ func (p *Proxy) pass(src net.Conn, d Direction) bool {
 		time.Sleep(delay) //nolint:forbidigo // this is the fault, not a wait for something
 		p.mu.Lock()
 	}
-	for p.flow[d].held && !p.closed && open(src) {
+	for p.waits(src, d) && !p.closed && open(src) {
 		p.moved.Wait()
 	}
 	return !p.closed
+}
+
+// waits reports whether what was read from a connection does not pass now. p.mu
+// is held.
+func (p *Proxy) waits(src net.Conn, d Direction) bool {
+	_, lost := p.lost[src]
+	return lost || p.flow[d].held
 }
 
 // open reports whether this side has not closed c.
