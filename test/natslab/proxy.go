@@ -21,6 +21,7 @@ type Proxy struct {
 	refuse bool                   // new connections are closed at once
 	conns  map[net.Conn]Direction // which way goes what is read from them
 	lost   map[net.Conn]struct{}  // those of them that Abandon ended for their clients
+	under  int                    // pieces that wait to go to the server
 	closed bool
 	wg     sync.WaitGroup
 }
@@ -151,6 +152,13 @@ func (p *Proxy) Connections() (n int) {
 	return n
 }
 
+// UnderWay reports whether something that clients have sent waits in the proxy.
+func (p *Proxy) UnderWay() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.under > 0
+}
+
 // Cut closes all connections and refuses new ones until Resume.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -260,6 +268,10 @@ func (p *Proxy) pass(src net.Conn, d Direction) bool {
 		p.mu.Unlock()
 		time.Sleep(delay) //nolint:forbidigo // this is the fault, not a wait for something
 		p.mu.Lock()
+	}
+	if d == ToServer {
+		p.under++
+		defer func() { p.under-- }()
 	}
 	for p.waits(src, d) && !p.closed && open(src) {
 		p.moved.Wait()

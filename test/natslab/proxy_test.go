@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"testing"
 
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -67,6 +68,11 @@ func TestWhatAnAbandonedConnectionCarriedArrivesLate(t *testing.T) {
 	p.Hold(natslab.ToServer, natslab.ToClient)
 	fmt.Fprintln(first, "b")
 	fmt.Fprintln(first, "c")
+	for end := natslab.Within(t); !p.UnderWay(); runtime.Gosched() {
+		if end.Err() != nil {
+			t.Fatal("nothing is under way")
+		}
+	}
 	p.Abandon()
 	p.Resume()
 	if n, err := first.Read(make([]byte, 1)); err != io.EOF || n != 0 {
@@ -85,6 +91,9 @@ func TestWhatAnAbandonedConnectionCarriedArrivesLate(t *testing.T) {
 	p.Deliver()
 	hear("b")
 	hear("c")
+	if p.UnderWay() {
+		t.Error("something is under way still")
+	}
 	fmt.Fprintln(second, "e")
 	hear("e")
 }

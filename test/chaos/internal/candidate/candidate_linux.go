@@ -66,6 +66,7 @@ type process struct {
 	record  *recorder
 	journal *journal
 	ledger  *ledger
+	sick    atomic.Bool
 	over    atomic.Bool // the samples are complete
 	sampled sync.WaitGroup
 }
@@ -85,6 +86,12 @@ type seat struct {
 	asked     int
 	stale     context.CancelFunc // of the writer of the last term; only callbacks touch it
 }
+
+// health is that of a process, as the lab wants it.
+type health struct{ sick *atomic.Bool }
+
+// Check is HealthChecker's.
+func (h health) Check(context.Context) bool { return !h.sick.Load() }
 
 type termContext struct {
 	context.Context
@@ -131,8 +138,8 @@ func (p *process) connect() (*nats.Conn, error) {
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50*time.Millisecond),
 		nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
-		nats.Timeout(p.spec.TTL/2),
-		nats.PingInterval(p.spec.TTL),
+		nats.Timeout(p.spec.Settings.TTL/2),
+		nats.PingInterval(p.spec.Settings.TTL),
 		nats.MaxPingsOutstanding(2),
 		nats.IgnoreDiscoveredServers(), // they would go round the proxies
 		nats.IgnoreAuthErrorAbort(),    // credentials come back
@@ -142,11 +149,18 @@ func (p *process) connect() (*nats.Conn, error) {
 }
 
 func (p *process) config(s *seat) leader.ElectionConfig {
+	set := p.spec.Settings
 	cfg := leader.ElectionConfig{
 		Bucket: p.spec.Bucket, Group: p.spec.Group, InstanceID: s.id,
-		TTL: p.spec.TTL, HeartbeatInterval: p.spec.Heartbeat, ConnectionTimeout: p.spec.Timeout, DemoteTimeout: p.spec.DemoteTimeout,
+		TTL: set.TTL, HeartbeatInterval: set.Heartbeat, ConnectionTimeout: set.Timeout, DemoteTimeout: p.spec.DemoteTimeout,
+		Priority: set.Priority, AllowPriorityTakeover: set.Takeover, MinTenure: set.MinTenure,
+		Version: set.Version, VersionPolicy: set.Policy,
+		DisconnectGracePeriod: set.DisconnectGrace, Fencing: leader.FencingConfig{ValidationInterval: set.Validation},
 		BucketAutoCreate: true, DeleteOnStop: true,
 		Hooks: leader.Hooks{Transition: s.transition, Call: s.call, Note: s.note},
+	}
+	if set.HealthCheck > 0 {
+		cfg.HealthChecker, cfg.HealthCheckInterval, cfg.MaxConsecutiveFailures = health{&p.sick}, set.HealthCheck, 2
 	}
 	if p.spec.CoolDown {
 		cfg.AcquireGrace = leader.GraceOn
@@ -167,6 +181,8 @@ func (p *process) obey(ctx context.Context, orders *json.Decoder, stop chan<- er
 			for _, s := range p.seats {
 				go func() { _ = s.e.Resign(ctx) }() // who does not lead has nothing to resign
 			}
+		case Sicken, Heal:
+			p.sick.Store(o == Sicken)
 		case Vitals:
 			v := vitals()
 			p.journal.add(history.Event{At: Now(), Kind: history.EventVitals, Vitals: &v})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/schedule"
 )
 
 // The lab reads what a killed process left, so that each answer must be in the
@@ -55,7 +56,7 @@ func TestACandidateEndsWithItsInput(t *testing.T) {
 	dir := t.TempDir()
 	line, err := json.Marshal(Spec{
 		Name: "c", IDs: []string{"c"}, URLs: []string{"nats://127.0.0.1:1"}, Guarded: "nats://127.0.0.1:1",
-		Bucket: "b", Group: "g", TTL: time.Second, Heartbeat: 250 * time.Millisecond,
+		Bucket: "b", Group: "g", Settings: schedule.Settings{TTL: time.Second, Heartbeat: 250 * time.Millisecond},
 		Samples: filepath.Join(dir, "samples"), Events: filepath.Join(dir, "events"),
 	})
 	if err != nil {

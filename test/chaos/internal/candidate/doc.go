@@ -4,7 +4,11 @@
 // after, and goes on with that whatever happens to it.
 package candidate
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/schedule"
+)
 
 // A Spec is what a process is to do. It comes as the first line of its standard
 // input; the orders follow, a JSON string each. The process ends with its
@@ -16,12 +20,10 @@ type Spec struct {
 	User     string
 	Password string
 
-	Bucket    string
-	Group     string
-	TTL       time.Duration
-	Heartbeat time.Duration
-	Timeout   time.Duration // of each call to the store
-	CoolDown  bool
+	Bucket   string
+	Group    string
+	Settings schedule.Settings
+	CoolDown bool
 	// ClockRate is that of the process's clocks, in thousandths of the
 	// machine's: what package skew was told for it. 0 means the machine's.
 	ClockRate int
@@ -55,6 +57,8 @@ type Order string
 // The orders.
 const (
 	Resign Order = "resign"
+	Sicken Order = "sicken" // have the health check fail
+	Heal   Order = "heal"
 	Stop   Order = "stop"   // release, check that nothing is left, and exit
 	Vitals Order = "vitals" // collect garbage, and tell what is used
 )

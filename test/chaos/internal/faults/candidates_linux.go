@@ -38,7 +38,7 @@ var candidateKinds = []kind{
 	{at("loss of answers", "writes are applied, their answers lost with the connection (RST)"), hold(true, natslab.ToClient)},
 	{at("late answers before a black hole", "answers are late, but still in time for the call; and when they have arrived nothing passes"), atSeat(func(r *round.Round, s *round.Seat, f schedule.Fault) {
 		s.Each(func(p *natslab.Proxy) { p.Hold(natslab.ToClient) })
-		r.Sleep(schedule.Between(f.RNG(), r.Plan.Timeout/2, r.Plan.Timeout))
+		r.Sleep(schedule.Between(f.RNG(), s.Settings.Timeout/2, s.Settings.Timeout))
 		s.Each((*natslab.Proxy).Resume)
 		r.Sleep(r.Plan.TTL / 50)
 		s.Each(func(p *natslab.Proxy) { p.Hold(natslab.ToServer, natslab.ToClient) })

@@ -11,7 +11,7 @@ import (
 
 // lines are what can be compared of a plan: functions cannot.
 func lines(p schedule.Plan) (all []any) {
-	all = append(all, p.Shape, p.TTL, p.Timeout, p.Candidates, p.Rates)
+	all = append(all, p.Shape, p.TTL, p.Timeout, p.Candidates, p.Rates, p.Settings)
 	for _, e := range p.Episodes {
 		all = append(all, e.Calm)
 		for _, f := range e.Faults {
@@ -34,11 +34,11 @@ func TestEqualSeedsDrawEqualSchedules(t *testing.T) {
 }
 
 func TestAFullRoundDrawsEachKindThatSuitsItsShape(t *testing.T) {
-	for seed := range uint64(len(schedule.Shapes)) {
+	for seed := range 4 * uint64(len(schedule.Shapes)) {
 		p := schedule.Draw(seed, 0, Kinds(), nil)
 		drawn := p.Faults(len(p.Episodes))
 		for _, k := range Kinds() {
-			if k.Suits(p.Shape) != (drawn[k.Name] > 0) {
+			if p.Suits(k) != (drawn[k.Name] > 0) {
 				t.Errorf("%s: %s was drawn %d times", p.Shape.Name, k.Name, drawn[k.Name])
 			}
 		}
@@ -47,6 +47,9 @@ func TestAFullRoundDrawsEachKindThatSuitsItsShape(t *testing.T) {
 
 func TestFaultsByWhichTheStoreForgetsAreDrawnOnlyWhereLeadersCoolDown(t *testing.T) {
 	for _, k := range Kinds() {
+		if hides := strings.HasPrefix(k.Name, "key ") || k.Name == "bucket deleted" || k.Name == "store restored"; hides != k.Hides {
+			t.Errorf("%s: Hides is %v", k.Name, k.Hides)
+		}
 		if k.Name != "bucket deleted" && k.Name != "store restored" && k.Name != "full disk" {
 			continue
 		}

@@ -16,11 +16,23 @@ type kind struct {
 }
 
 // all are all of them. Their order decides what a seed draws.
-var all = slices.Concat(candidateKinds, starvingKinds, serverKinds, partitionKinds)
+var all = slices.Concat(candidateKinds, starvingKinds, serverKinds, partitionKinds, linkKinds)
 
 // at is a kind of fault that is done to one candidate.
 func at(name, does string) schedule.Kind {
 	return schedule.Kind{Name: name, Does: does, Suits: schedule.Everywhere}
+}
+
+// hiding is a kind of fault that takes the record away, or makes it unreadable.
+func hiding(k schedule.Kind) schedule.Kind {
+	k.Hides = true
+	return k
+}
+
+// replicated is a kind of fault of one candidate that needs three servers.
+func replicated(k schedule.Kind) schedule.Kind {
+	k.Suits = schedule.Replicated
+	return k
 }
 
 // atServers is a kind of fault that is done to the servers or to what they

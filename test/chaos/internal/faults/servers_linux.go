@@ -43,13 +43,13 @@ var serverKinds = []kind{
 		first := f.RNG().IntN(3)
 		lose(r, f, r.Servers.Nodes[first], r.Servers.Nodes[(first+1)%3])
 	}},
-	{atServers("key deleted", "another tool deletes the record", schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
+	{hiding(atServers("key deleted", "another tool deletes the record", schedule.Everywhere)), counted(func(r *round.Round, f schedule.Fault) {
 		for range 1 + f.RNG().IntN(3) {
 			r.Delete()
 			r.Sleep(f.Length / 3)
 		}
 	})},
-	{atServers("key overwritten", "another tool writes something else over the record, and deletes that in the end", schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
+	{hiding(atServers("key overwritten", "another tool writes something else over the record, and deletes that in the end", schedule.Everywhere)), counted(func(r *round.Round, f schedule.Fault) {
 		rng := f.RNG()
 		for range 1 + rng.IntN(3) {
 			r.Overwrite(arena.Garbage[rng.IntN(len(arena.Garbage))])
@@ -59,7 +59,7 @@ var serverKinds = []kind{
 		// hour (docs/protocol.md, rule 7).
 		r.Delete()
 	})},
-	{atServers("bucket deleted", "the bucket is deleted, and made again by the candidates or by us", schedule.Forgetful), counted(func(r *round.Round, f schedule.Fault) {
+	{hiding(atServers("bucket deleted", "the bucket is deleted, and made again by the candidates or by us", schedule.Forgetful)), counted(func(r *round.Round, f schedule.Fault) {
 		r.Eventually("the bucket deleted", round.Healing, func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
@@ -70,7 +70,7 @@ var serverKinds = []kind{
 			r.Eventually("the bucket made again", round.Healing, r.MakeBucket)
 		}
 	})},
-	{atServers("store restored", "all servers are killed and started on a copy of their files from a TTL or two before", schedule.Forgetful), counted(restore)},
+	{hiding(atServers("store restored", "all servers are killed and started on a copy of their files from a TTL or two before", schedule.Forgetful)), counted(restore)},
 	{atServers("slow disk", "each write and sync of the server's files takes up to half a TTL", schedule.OnDisk), onDisk(slowDisk)},
 	{atServers("full disk", "the server's disk is full; when there is room again the server is restarted, since it gives its storage up",
 		func(s schedule.Shape) bool { return schedule.OnDisk(s) && schedule.Forgetful(s) }), onDisk(fullDisk)},

@@ -51,8 +51,8 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res results.Result, err e
 		if res.OneClock != nil {
 			p.Rates = nil
 		}
-		fmt.Fprintf(log, "round %d: seed %d, %s, %d candidates, %s, TTL %v, %d episodes\n",
-			i+1, p.Seed, p.Shape.Name, p.Candidates, p.Clocks(), p.TTL, len(p.Episodes))
+		fmt.Fprintf(log, "round %d: seed %d, %s, %d candidates, %s, TTL %v, %s, %d episodes\n",
+			i+1, p.Seed, p.Shape.Name, p.Candidates, p.Clocks(), p.TTL, p.Standings(), len(p.Episodes))
 		o := round.Run(ctx, p, dir, l, func(r *round.Round) {
 			for _, e := range p.Episodes {
 				if ctx.Err() != nil || !until.IsZero() && time.Now().After(until) {

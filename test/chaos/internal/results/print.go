@@ -80,6 +80,8 @@ func (r *Result) summary() string {
 		t.row("rounds with both extremes among them", c.extremes)
 		t.row("terms of a slow clock that a fast one waited out", c.margins)
 	}
+	t.row("rounds in which some candidates are preferred to others", r.count(schedule.Plan.Ranked))
+	t.row("rounds with leases of different lengths", r.count(func(p schedule.Plan) bool { return p.Unequal }))
 	t.row("samples of what candidates believe", c.samples)
 	t.row("of them of leaders", c.leading)
 	t.row("terms", c.terms)
@@ -94,6 +96,16 @@ func (r *Result) summary() string {
 	t.row("longest time without a leader after the last fault of an episode", fmt.Sprintf("%v (%s)", c.longest.Round(time.Millisecond), c.after))
 	t.row("**violations**", fmt.Sprintf("**%d**", r.Violations()))
 	return t.String()
+}
+
+// count counts the rounds of a kind.
+func (r *Result) count(is func(schedule.Plan) bool) (n int) {
+	for _, o := range r.Rounds {
+		if is(o.Plan) {
+			n++
+		}
+	}
+	return n
 }
 
 // found counts the violations of a guarantee.

@@ -134,6 +134,9 @@ func (r *Result) enough() (errs []error) {
 	}
 	if r.Full && len(r.Rounds) >= manyRounds {
 		demand(sum.resolved > 0, "no write without an answer was found applied")
+		demand(sum.ended["unhealthy"] > 0, "no leader that was not well stepped down")
+		demand(sum.ended["outranked"] > 0 || !slices.ContainsFunc(r.Rounds, func(o Outcome) bool { return o.Plan.Ranked() }),
+			"no leader made room for one that is preferred")
 		demand(sum.margins > 0 || r.OneClock != nil, "no fast clock waited out a lease of a slow one")
 	}
 	return errs

@@ -67,11 +67,13 @@ func TestARunInWhichTooLittleHappenedHasNotPassed(t *testing.T) {
 // What a round may do without, many rounds together have shown.
 func TestALongRunHasShownWhatIsRareInARound(t *testing.T) {
 	p := drawn(7)
+	p.Settings[0].Version = "1.0.0" // some are preferred to others
 	run := func(spoil func(*Outcome)) *Result {
 		r := &Result{Full: true}
 		for range manyRounds {
 			o := enoughOf(p)
 			o.Counts.resolved, o.Counts.margins = 2, 2
+			o.Counts.ended = map[string]int{"unhealthy": 1, "outranked": 1}
 			spoil(&o)
 			r.Rounds = append(r.Rounds, o)
 		}
@@ -83,6 +85,8 @@ func TestALongRunHasShownWhatIsRareInARound(t *testing.T) {
 	for says, spoil := range map[string]func(*Outcome){
 		"found applied": func(o *Outcome) { o.Counts.resolved = 0 },
 		"waited out":    func(o *Outcome) { o.Counts.margins = 0 },
+		"was not well":  func(o *Outcome) { delete(o.Counts.ended, "unhealthy") },
+		"is preferred":  func(o *Outcome) { delete(o.Counts.ended, "outranked") },
 	} {
 		if err := run(spoil).Verdict(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("want %q, got %v", says, err)

@@ -83,7 +83,7 @@ func (r *Round) hold(b *arena.Bench, act func(*Round)) error {
 	r.ledger, r.guarded, r.resources = ledger, guarded, []*arena.Resource{posts, puts}
 	r.Arena = arena.New(b, r.Plan.Shape)
 	for i := range r.Plan.Candidates {
-		s := &Seat{r: r, ID: fmt.Sprintf("c%d", i), rate: schedule.TrueClock, proxies: r.Proxies()}
+		s := &Seat{r: r, ID: fmt.Sprintf("c%d", i), rate: schedule.TrueClock, Settings: r.Plan.Settings[i], proxies: r.Proxies()}
 		if len(r.Plan.Rates) > 0 {
 			s.rate = r.Plan.Rates[i]
 		}
@@ -99,10 +99,10 @@ func (r *Round) hold(b *arena.Bench, act func(*Round)) error {
 }
 
 // spec is what a new process is told.
-func (r *Round) spec(name string, ids, urls []string, rate int) candidate.Spec {
+func (r *Round) spec(name string, ids, urls []string, rate int, s schedule.Settings) candidate.Spec {
 	return candidate.Spec{
 		Name: name, IDs: ids, URLs: urls, User: arena.User, Password: arena.Password,
-		Bucket: arena.Bucket, Group: arena.Group, TTL: r.Plan.TTL, Heartbeat: r.Plan.Heartbeat, Timeout: r.Plan.Timeout,
+		Bucket: arena.Bucket, Group: arena.Group, Settings: s,
 		CoolDown: r.Plan.Shape.CoolDown, DemoteTimeout: demoteTimeout, ClockRate: rate,
 		Ledger: r.ledger, Guarded: r.guarded,
 	}
@@ -128,7 +128,7 @@ func (r *Round) Herd(n, rate int) *process.Process {
 	for i := range ids {
 		ids[i] = fmt.Sprintf("%s-%d", name, i)
 	}
-	return r.begin(r.spec(name, ids, arena.URLs(r.Proxies()), rate))
+	return r.begin(r.spec(name, ids, arena.URLs(r.Proxies()), rate, r.Plan.Common()))
 }
 
 // killAll ends all processes that have not ended, after a failure.
@@ -200,6 +200,9 @@ func (r *Round) Count(f func(*results.Counts)) {
 // limit is for how long nobody may lead after a fault.
 func (r *Round) limit() time.Duration {
 	d := 2 * r.Plan.TTL // G5
+	if r.Plan.Ranked() {
+		d += r.Plan.TTL / 2 // who is preferred goes first
+	}
 	if r.Plan.Shape.CoolsDown() {
 		d += wait(r.Plan.TTL) + r.Plan.Heartbeat // the cool-down, and the renewal that ends it
 	}

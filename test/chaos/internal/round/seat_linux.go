@@ -13,7 +13,8 @@ import (
 
 // A Seat is a candidate of the round, whichever process it runs in at present.
 type Seat struct {
-	ID string
+	ID       string
+	Settings schedule.Settings
 	// Fault is held while something is done to the candidate: one fault at a
 	// time.
 	Fault sync.Mutex
@@ -35,7 +36,7 @@ func (s *Seat) Begin() {
 		return
 	}
 	s.begun++
-	s.current = s.r.begin(s.r.spec(fmt.Sprintf("%s-%d", s.ID, s.begun), []string{s.ID}, arena.URLs(s.proxies), s.rate))
+	s.current = s.r.begin(s.r.spec(fmt.Sprintf("%s-%d", s.ID, s.begun), []string{s.ID}, arena.URLs(s.proxies), s.rate, s.Settings))
 }
 
 // Process returns the process in which the candidate runs, or ran last.
@@ -50,6 +51,17 @@ func (s *Seat) Each(f func(*natslab.Proxy)) {
 	for _, p := range s.proxies {
 		f(p)
 	}
+}
+
+// Link returns the proxy by which the candidate is connected, nil for none. Of
+// more than one, as for the moment of a change, it is any but the given one.
+func (s *Seat) Link(but *natslab.Proxy) *natslab.Proxy {
+	for _, p := range s.proxies {
+		if p != but && p.Connections() > 0 {
+			return p
+		}
+	}
+	return nil
 }
 
 // Again does something again and again, with random pauses, for as long as the

@@ -13,14 +13,18 @@ import (
 type Plan struct {
 	Seed       uint64
 	Shape      Shape
-	TTL        time.Duration
+	TTL        time.Duration // the longest of a candidate
 	Heartbeat  time.Duration
 	Timeout    time.Duration // of each call to the store
 	Candidates int
-	Rates      []int    // of the candidates' clocks, in thousandths; empty: the machine's clock for all
-	Only       []string // the kinds of faults that were asked for; empty: all
-	Mutant     string   // the bug that the candidates have, if one was put into them
-	Episodes   []Episode
+	Settings   []Settings // of the candidates
+	// Unequal: their leases are of different lengths. That needs records that
+	// nothing but another record replaces (docs/protocol.md, A4).
+	Unequal  bool
+	Rates    []int    // of the candidates' clocks, in thousandths; empty: the machine's clock for all
+	Only     []string // the kinds of faults that were asked for; empty: all
+	Mutant   string   // the bug that the candidates have, if one was put into them
+	Episodes []Episode
 }
 
 // A Kind is a kind of fault.
@@ -30,7 +34,9 @@ type Kind struct {
 	// AtServers: it is done to the servers or to what they store, and not to
 	// one candidate.
 	AtServers bool
-	Suits     func(Shape) bool
+	// Hides: it takes the record away, or makes it unreadable.
+	Hides bool
+	Suits func(Shape) bool
 }
 
 // An Episode is some faults at once. It is over when somebody leads again.
@@ -67,10 +73,14 @@ func Draw(seed uint64, episodes int, kinds []Kind, only []string) Plan {
 	p.Heartbeat = p.TTL / 4
 	p.Timeout = p.TTL / time.Duration(1+rng.IntN(4))
 	p.Rates = drawRates(rand.New(rand.NewPCG(seed, 3)), p.Candidates)
+	settings := rand.New(rand.NewPCG(seed, 4))
+	// Which faults there are decides it, where they were asked for.
+	p.Unequal = !s.CoolsDown() && len(only) == 0 && settings.IntN(2) == 0
+	p.Settings = p.drawSettings(settings)
 	people, places := deck{rng: rng}, deck{rng: rng}
 	for _, k := range kinds {
 		switch {
-		case !k.Suits(s), len(only) > 0 && !slices.Contains(only, k.Name):
+		case !p.Suits(k), len(only) > 0 && !slices.Contains(only, k.Name):
 		case k.AtServers:
 			places.all = append(places.all, k)
 		default:
@@ -96,6 +106,9 @@ func Draw(seed uint64, episodes int, kinds []Kind, only []string) Plan {
 	return p
 }
 
+// Suits reports whether a kind of fault is one for the round.
+func (p Plan) Suits(k Kind) bool { return k.Suits(p.Shape) && !(p.Unequal && k.Hides) }
+
 // soakSpares are the faults by which processes end, whose heaps are to be
 // watched, and the herd, which is three minutes' work for the machine.
 var soakSpares = []string{"kill", "stop", "herd"}
@@ -107,9 +120,12 @@ func DrawSoak(seed uint64, episodes int, kinds []Kind) Plan {
 	p := Plan{Seed: seed, Shape: soakShape, Candidates: 3, TTL: time.Second}
 	p.Heartbeat, p.Timeout = p.TTL/4, p.TTL/4
 	p.Rates = drawRates(rand.New(rand.NewPCG(seed, 3)), p.Candidates)
+	set := p.Common()
+	set.HealthCheck = healthCheck(p.TTL)
+	p.Settings = slices.Repeat([]Settings{set}, p.Candidates)
 	all := deck{rng: rng}
 	for _, k := range kinds {
-		if k.Suits(p.Shape) && !slices.Contains(soakSpares, k.Name) {
+		if p.Suits(k) && !slices.Contains(soakSpares, k.Name) {
 			all.all = append(all.all, k)
 		}
 	}

@@ -1,0 +1,50 @@
+package schedule
+
+import "testing"
+
+var (
+	hides = Kind{Name: "hides", Suits: Everywhere, Hides: true}
+	harms = Kind{Name: "harms", Suits: Everywhere}
+)
+
+// What the protocol demands of a group (docs/protocol.md, A4) holds in each
+// round, and what it does not demand is missing in some.
+func TestCandidatesDifferWhereTheyMay(t *testing.T) {
+	const rounds = 300
+	var unequal, ranked, hidden int
+	for seed := range uint64(rounds) {
+		p := Draw(seed, 0, []Kind{hides, harms}, nil)
+		if len(p.Settings) != p.Candidates {
+			t.Fatalf("seed %d: %d candidates, %d settings", seed, p.Candidates, len(p.Settings))
+		}
+		drawn := p.Faults(len(p.Episodes))
+		for _, s := range p.Settings {
+			if s.TTL > p.TTL || s.TTL < p.TTL/2-1e6 || s.Timeout > s.TTL || s.Heartbeat > s.TTL/3 {
+				t.Errorf("seed %d: %+v in a round of %v", seed, s, p.TTL)
+			}
+			if s.Policy != p.Settings[0].Policy {
+				t.Errorf("seed %d: candidates disagree on the policy", seed)
+			}
+			if s.TTL != p.TTL && (!p.Unequal || p.Shape.CoolsDown() || drawn[hides.Name] > 0) {
+				t.Errorf("seed %d: leases of %v and %v, %s, faults %v", seed, s.TTL, p.TTL, p.Shape.Name, drawn)
+			}
+		}
+		if p.Unequal {
+			unequal++
+		}
+		if p.Ranked() {
+			ranked++
+		}
+		if drawn[hides.Name] > 0 {
+			hidden++
+		}
+		if q := Draw(seed, 0, []Kind{hides, harms}, []string{hides.Name}); q.Unequal {
+			t.Errorf("seed %d: leases differ though records are to be hidden", seed)
+		}
+	}
+	for what, n := range map[string]int{"leases differ": unequal, "some are preferred": ranked, "records are hidden": hidden} {
+		if n < rounds/10 || n > rounds*9/10 {
+			t.Errorf("%s in %d of %d rounds", what, n, rounds)
+		}
+	}
+}
