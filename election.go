@@ -189,8 +189,17 @@ type StopOptions struct {
 // NewElectionWithStore returns a candidate whose records live in st. Nothing
 // happens before Start. Elections may share a store; it is not closed by them.
 func NewElectionWithStore(st store.Store, cfg ElectionConfig) (Election, error) {
-	if err := cfg.validate(false, "store", st != nil); err != nil {
+	e, err := electionWithStore(st, cfg)
+	if err != nil {
 		return nil, err
+	}
+	return e, nil
+}
+
+// electionWithStore is NewElectionWithStore.
+func electionWithStore(st store.Store, cfg ElectionConfig) (e election, err error) {
+	if err := cfg.validate(false, "store", st != nil); err != nil {
+		return e, err
 	}
 	return newElection(st, cfg, nil), nil
 }

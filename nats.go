@@ -24,8 +24,17 @@ import (
 // republish, its consumers. To set that store's options, use
 // [NewElectionWithStore].
 func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
-	if err := cfg.validate(true, "connection", nc != nil); err != nil {
+	e, err := electionOn(nc, cfg)
+	if err != nil {
 		return nil, err
+	}
+	return e, nil
+}
+
+// electionOn is NewElection.
+func electionOn(nc *nats.Conn, cfg ElectionConfig) (e election, err error) {
+	if err := cfg.validate(true, "connection", nc != nil); err != nil {
+		return e, err
 	}
 	opts := natsstore.Options{Domain: cfg.JetStreamDomain, Logger: storeLogger(cfg)}
 	if cfg.BucketAutoCreate {
@@ -33,9 +42,9 @@ func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
 	}
 	st, release, err := storepool.Common.Borrow(nc, cfg.Bucket, opts)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, err)
+		return e, fmt.Errorf("%w: %w", ErrInvalidConfig, err)
 	}
-	e := newElection(st, cfg, release)
+	e = newElection(st, cfg, release)
 	// One that is neither started nor stopped releases nothing by itself.
 	runtime.AddCleanup(e.c, func(release func()) { release() }, release)
 	return e, nil

@@ -34,7 +34,7 @@ func Run(ctx context.Context, nc *nats.Conn, cfg ElectionConfig, lead func(ctx c
 	if err := given(lead); err != nil {
 		return err
 	}
-	e, err := NewElection(nc, cfg)
+	e, err := electionOn(nc, cfg)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func RunWithStore(ctx context.Context, st store.Store, cfg ElectionConfig, lead 
 	if err := given(lead); err != nil {
 		return err
 	}
-	e, err := NewElectionWithStore(st, cfg)
+	e, err := electionWithStore(st, cfg)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func given(lead func(context.Context, Term) error) error {
 	return v.err()
 }
 
-func run(ctx context.Context, e Election, lead func(context.Context, Term) error) error {
+func run(ctx context.Context, e election, lead func(context.Context, Term) error) error {
 	finished := make(chan error, 1)
 	e.OnTerm(func(ctx context.Context, term Term) {
 		err := lead(ctx, term)
@@ -70,9 +70,7 @@ func run(ctx context.Context, e Election, lead func(context.Context, Term) error
 			<-ctx.Done()
 		}
 	})
-	// Not ctx itself: its end is to release the record, whatever DeleteOnStop
-	// says.
-	if err := e.Start(context.WithoutCancel(ctx)); err != nil {
+	if err := e.c.StartApart(ctx); err != nil {
 		return err
 	}
 	var err error

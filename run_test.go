@@ -61,6 +61,30 @@ func TestRunEndsWithItsContextAndReleases(t *testing.T) {
 	})
 }
 
+// A program that is told to end while its servers are away ends at once.
+func TestRunDoesNotWaitForAStoreWhenItsContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		err := leader.RunWithStore(ctx, unanswering{memstore.New()}, config("a"), func(context.Context, leader.Term) error {
+			t.Error("it leads")
+			return nil
+		})
+		if took := time.Since(begun); err != nil || took != time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+// unanswering answers no check in time.
+type unanswering struct{ store.Store }
+
+func (unanswering) Check(ctx context.Context, _ store.CheckRequest) (store.Report, error) {
+	<-ctx.Done()
+	return store.Report{}, ctx.Err()
+}
+
 func TestRunCampaignsAgainAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, terms := network(t, nil), []leader.Term(nil)

@@ -204,6 +204,17 @@ func (c *Candidate) Start(ctx context.Context) error {
 	return c.Proceed(ctx, conditions, err)
 }
 
+// StartApart is Start for a caller that stops the election itself when ctx is
+// done, in a way of its own. The end of ctx ends the check of the store, in
+// which nothing is held yet, and nothing after that.
+func (c *Candidate) StartApart(ctx context.Context) error {
+	if err := c.ClaimStart(); err != nil {
+		return err
+	}
+	conditions, err := c.io.check(ctx)
+	return c.Proceed(context.WithoutCancel(ctx), conditions, err)
+}
+
 // ClaimStart makes sure that a candidate is started once. It is the first part
 // of Start, before CheckStore and Proceed, for a supervisor that has the store
 // checked for many candidates before it starts any. It marks the candidate
