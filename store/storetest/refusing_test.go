@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/storetest"
@@ -24,6 +25,23 @@ func TestAStoreThatRefusesEveryOtherCallPasses(t *testing.T) {
 		h.Open = func(tb testing.TB) store.Store { return refuseEveryOther(open(tb), &calls) }
 		return h
 	}, storetest.Caps{MaxValue: 1 << 20, NoInterrupt: "it has no connection"})
+}
+
+// A write that does not wait may be answered before it can be canceled, and has
+// been applied then.
+func TestAStoreThatAnswersAtOncePasses(t *testing.T) {
+	t.Parallel()
+	sound := harness(nil)
+	storetest.Run(t, func(tb testing.TB) storetest.Harness {
+		h := sound(tb)
+		begins(&h, func(deadline time.Time, w store.Write, done func(uint64, error)) store.Pending {
+			ctx, cancel := context.WithDeadline(context.Background(), deadline)
+			defer cancel()
+			done(h.Open(tb).CompareAndSwap(ctx, w))
+			return canceling(func() {})
+		})
+		return h
+	}, storetest.Caps{MaxValue: 1 << 20, NoInterrupt: "the claims that count need none"})
 }
 
 // refuseEveryOther makes s refuse every other call that it could serve. The
