@@ -121,6 +121,8 @@ func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (Lead
 	switch {
 	case seen.Kind == machine.Absent:
 		return info, fmt.Errorf("%w: the store knows nothing of group %q", ErrNoLeader, r.Group)
+	case r.Revision != 0 && entry.Revision != r.Revision && info.ID != "":
+		return info, fmt.Errorf("%w: %w: %q wrote the record of group %q meanwhile", ErrLed, store.ErrConflict, info.ID, r.Group)
 	case r.Revision != 0 && entry.Revision != r.Revision:
 		return info, changedMeanwhile(r.Group)
 	case seen.Kind == machine.Vacant && (reason == ReasonVacated || info.Reason == reason):
