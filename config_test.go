@@ -316,7 +316,7 @@ func TestTermSupersedesLargerNumbersAndItself(t *testing.T) {
 		t, last leader.Term
 		want    bool
 	}{
-		{old, leader.Term{}, true}, {old, old, true}, {newer, old, true}, {old, newer, false}, {other, old, false}, {leader.Term{}, old, false},
+		{old, leader.Term{}, true}, {old, old, true}, {newer, old, true}, {old, newer, false}, {other, old, false}, {leader.Term{}, old, false}, {leader.Term{}, leader.Term{}, false},
 	} {
 		if got := c.t.Supersedes(c.last); got != c.want {
 			t.Errorf("%v after %v: %v", c.t, c.last, got)

@@ -41,9 +41,9 @@ type Term struct {
 func (t Term) IsZero() bool { return t == Term{} }
 
 // Supersedes reports whether a resource whose latest accepted term is last may
-// accept t.
+// accept t. The zero Term it never may.
 func (t Term) Supersedes(last Term) bool {
-	return t.Number > last.Number || t.Number == last.Number && t.Token == last.Token
+	return t.Number > last.Number || t == last && !t.IsZero()
 }
 
 // String shows the number and a short hash of the token.

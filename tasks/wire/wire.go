@@ -18,7 +18,7 @@ type Term struct {
 // Supersedes reports whether a worker whose newest term is last may accept an
 // order of t: the rule of leader.Term.Supersedes.
 func (t Term) Supersedes(last Term) bool {
-	return t.Number > last.Number || t.Number == last.Number && t.Token == last.Token
+	return t.Number > last.Number || t == last && t != Term{}
 }
 
 // A State is where a task stands.
