@@ -38,9 +38,9 @@ type Election interface {
 	Stop() error
 
 	// StopWithContext is Stop with options. It gives up waiting when ctx is
-	// done or opts.Timeout has passed, and returns ErrStopTimeout; the record
-	// then expires by itself. Of several calls the first decides whether the
-	// record is released.
+	// done or opts.Timeout has passed, and returns ErrStopTimeout; when no other
+	// call waits either, the record then expires by itself. Of several calls
+	// the first decides whether the record is released.
 	StopWithContext(ctx context.Context, opts StopOptions) error
 
 	// Done returns a channel that is closed when the election has ended for

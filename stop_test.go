@@ -209,6 +209,75 @@ func TestStopGivesUpWhenItsContextIsDone(t *testing.T) {
 	}
 }
 
+// One that waits has been promised that the record is released when the work
+// has stopped (G4).
+func TestAnImpatientStopLeavesThatOfAnotherAlone(t *testing.T) {
+	const work = 8 * time.Second
+	for name, first := range map[string]leader.StopOptions{
+		"the patient one first": {DeleteKey: true, WaitForDemote: true},
+		"the other first":       {DeleteKey: true, WaitForDemote: true, Timeout: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, cfg := memstore.New(), config("a")
+				cfg.DemoteTimeout = time.Minute
+				e := candidate(t, st, cfg)
+				e.OnDemote(func() { time.Sleep(work) })
+				mustLead(t, started(t, e))
+				other := start(t, st, config("b"))
+				errs := make(chan error, 2)
+				stop := func(opts leader.StopOptions) {
+					go func() { errs <- e.StopWithContext(t.Context(), opts) }()
+					synctest.Wait()
+				}
+				second := leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: time.Second}
+				if first.Timeout != 0 {
+					second.Timeout = 0
+				}
+				stop(first)
+				stop(second)
+				if err := <-errs; !errors.Is(err, leader.ErrStopTimeout) {
+					t.Errorf("the impatient one: %v", err)
+				}
+				time.Sleep(work - 2*time.Second)
+				if other.IsLeader() {
+					t.Error("another leads beside the work")
+				}
+				if err := <-errs; err != nil {
+					t.Errorf("the patient one: %v", err)
+				}
+				if _, r := stored(t, st); r.ID == "a" {
+					t.Errorf("not released: %+v", r)
+				}
+				mustLead(t, other)
+			})
+		})
+	}
+}
+
+// A stop that is asked for when all is done has nothing to wait for.
+func TestStopAfterTheEndIsNeverTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 100 {
+			e, err := leader.NewElectionWithStore(memstore.New(), config("a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if err := e.Start(ctx); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			<-e.Done()
+			for _, wait := range []bool{true, false} {
+				if err := e.StopWithContext(ctx, leader.StopOptions{WaitForDemote: wait}); err != nil {
+					t.Fatalf("waiting %v: %v", wait, err)
+				}
+			}
+		}
+	})
+}
+
 func TestStopMayBeRepeatedAndConcurrent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := candidate(t, memstore.New(), config("a"))

@@ -36,6 +36,7 @@ type Candidate struct {
 	mu      sync.Mutex
 	started bool
 	stopped bool
+	waiting int16 // calls of Stop that wait; small, since there are many candidates
 }
 
 // StopOptions say how to stop: see leader.StopOptions.
@@ -339,6 +340,7 @@ func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
 		ctx, cancel = context.WithTimeout(ctx, opts.Timeout)
 		defer cancel()
 	}
+	c.wait(1)
 	// Without that it is enough that the term is over for readers, and its work
 	// told to stop.
 	if !opts.WaitForDemote {
@@ -346,13 +348,18 @@ func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
 		if err != nil {
 			return c.stopLate(err)
 		}
+		c.wait(-1)
 		return c.Err()
 	}
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		return c.stopLate(ctx.Err())
+		// Both may be so, and then it is not too late.
+		if !c.Over() {
+			return c.stopLate(ctx.Err())
+		}
 	}
+	c.wait(-1)
 	// Both errors: one says that work may go on, the other why the election
 	// ended.
 	if c.overran.Load() {
@@ -367,11 +374,21 @@ func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
 // Inside reports whether the caller is a callback or a hook of this candidate.
 func (c *Candidate) Inside() bool { return c.callbacks.inside() || c.loop.inside() }
 
+// wait counts the calls of Stop that wait, and returns how many do.
+func (c *Candidate) wait(more int16) int16 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting += more
+	return c.waiting
+}
+
 // stopLate gives up the release when nobody waits for it any more. Otherwise
 // the candidate would go on renewing for up to DemoteTimeout, beside a program
 // that believes it gone. The record is left to expire.
 func (c *Candidate) stopLate(cause error) error {
-	c.inbox.event(machine.Event{Kind: machine.StopLeave})
+	if c.wait(-1) == 0 {
+		c.inbox.event(machine.Event{Kind: machine.StopLeave})
+	}
 	return fmt.Errorf("%w: %w", ErrStopTimeout, cause)
 }
 
