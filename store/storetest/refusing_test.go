@@ -35,7 +35,7 @@ func TestAStoreThatAnswersAtOncePasses(t *testing.T) {
 	storetest.Run(t, func(tb testing.TB) storetest.Harness {
 		h := sound(tb)
 		begins(&h, func(deadline time.Time, w store.Write, done func(uint64, error)) store.Pending {
-			ctx, cancel := context.WithDeadline(context.Background(), deadline)
+			ctx, cancel := context.WithDeadline(tb.Context(), deadline)
 			defer cancel()
 			done(h.Open(tb).CompareAndSwap(ctx, w))
 			return canceling(func() {})

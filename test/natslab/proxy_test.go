@@ -2,6 +2,7 @@ package natslab_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -75,7 +76,7 @@ func TestWhatAnAbandonedConnectionCarriedArrivesLate(t *testing.T) {
 	}
 	p.Abandon()
 	p.Resume()
-	if n, err := first.Read(make([]byte, 1)); err != io.EOF || n != 0 {
+	if n, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || n != 0 {
 		t.Fatalf("the client is told %v", err)
 	}
 	if n := p.Connections(); n != 0 {
