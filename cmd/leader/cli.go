@@ -95,7 +95,7 @@ func newParser(std app.Streams, exit func(int), opts ...kong.Option) (*kong.Kong
 			{Key: "steer", Title: "Steer:"},
 			{Key: "setup", Title: "Set up:"},
 		}),
-		kong.Bind(std, app.Drivers(stores.Drivers())),
+		kong.Bind(std), app.Drivers(stores.Drivers()),
 		kong.KindMapper(reflect.String, kong.MapperFunc(verbatim)),
 	}, opts...)...)
 }

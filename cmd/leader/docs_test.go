@@ -19,6 +19,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/reference"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/stores"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/version"
 )
 
@@ -106,6 +107,31 @@ func TestReferenceIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "../../docs/cli.md", page)
+}
+
+// The help of --store names each kind of store that this program opens, and no
+// other: built with natsonly it opens one kind.
+func TestTheHelpOfStoreNamesWhatTheProgramOpens(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for _, d := range stores.Drivers() {
+		want = append(want, d.Schemes[0]+"://")
+	}
+	flags := 0
+	for _, node := range model(t).Leaves(true) {
+		for _, flag := range node.Flags {
+			if flag.Name != "store" || node.Name == "demo" { // whose help refers to leader doctor
+				continue
+			}
+			flags++
+			if got := regexp.MustCompile(`[a-z][a-z0-9+]*://`).FindAllString(flag.Help, -1); !slices.Equal(got, want) {
+				t.Errorf("leader %s --store: the help names %v, and the program opens %v", node.Path(), got, want)
+			}
+		}
+	}
+	if flags < 10 {
+		t.Errorf("%d commands take --store", flags)
+	}
 }
 
 func printsJSON(node *kong.Node) bool {

@@ -35,7 +35,7 @@ type Target struct { //nolint:recvcheck // the parser's hook changes it, and all
 
 	Drivers Drivers `kong:"-"`
 
-	Store   string        `env:"LEADER_STORE" placeholder:"URL" help:"The store of the elections, in place of --server and --bucket: nats://HOST/BUCKET, redis://, postgres://, mysql://, etcd://, consul://, s3://, gs://, mongodb:// (not verified on a server) or k8s:// (leader doctor --help shows the forms)."`
+	Store   string        `env:"LEADER_STORE" placeholder:"URL" help:"The store of the elections, in place of --server and --bucket: ${stores} (leader doctor --help shows the forms)."`
 	Bucket  string        `short:"b" default:"leaders" env:"LEADER_BUCKET" placeholder:"BUCKET" help:"The key-value bucket of the elections."`
 	Timeout time.Duration `default:"5s" env:"NATS_TIMEOUT" placeholder:"TIME" help:"How long to wait for the server, and for the effect of a request."`
 	Dev     bool          `help:"Try it out on a server of its own, with sample elections that end with the command; NATS_URL and NATS_CONTEXT are not used. It is one of NATS, or of the kind that --store names without a host (redis://, postgres://, mysql://, etcd://, consul://, k8s://, s3://, gs://), where the machine has its program; for k8s:// that is kube-apiserver, with etcd."`

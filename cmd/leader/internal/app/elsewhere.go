@@ -15,9 +15,34 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Drivers open the stores that --store names elsewhere than on NATS. main binds
+// Drivers open the stores that --store names elsewhere than on NATS. main gives
 // them to the parser, so that no other package links the clients of them all.
 type Drivers []store.Driver
+
+// Apply makes them an option of the parser: it binds them, and the help of
+// --store names them as ${stores}.
+func (d Drivers) Apply(parser *kong.Kong) error {
+	return errors.Join(kong.Bind(d).Apply(parser), kong.Vars{"stores": d.kinds()}.Apply(parser))
+}
+
+// kinds names the kinds of stores by their first schemes, for people.
+func (d Drivers) kinds() string {
+	var all []string
+	for _, driver := range d {
+		kind := driver.Schemes[0] + "://"
+		switch driver.Schemes[0] {
+		case "nats":
+			kind += "HOST/BUCKET"
+		case "mongodb":
+			kind += " (not verified on a server)"
+		}
+		all = append(all, kind)
+	}
+	if last := len(all) - 1; last > 0 {
+		return strings.Join(all[:last], ", ") + " or " + all[last]
+	}
+	return strings.Join(all, "")
+}
 
 // Registers are a store that the commands can follow.
 type Registers interface {

@@ -74,7 +74,7 @@ func described(info leader.LeaderInfo) string {
 // stand for them.
 func targetOf(flags map[string]string, drivers app.Drivers) (app.Target, bool) {
 	var cli struct{ app.Target }
-	parser, err := kong.New(&cli, kong.Exit(func(int) {}), kong.Bind(drivers))
+	parser, err := kong.New(&cli, kong.Exit(func(int) {}), drivers)
 	if err != nil {
 		return app.Target{}, false
 	}
