@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"os"
@@ -50,6 +51,38 @@ func TestEveryBugHasAMutantOrAReason(t *testing.T) {
 		if !have[bug] || bugs[bug] == "" {
 			t.Errorf("bug %d, %q, has no mutant", bug, bugs[bug])
 		}
+	}
+}
+
+// The page has a row for each mutant and for each reason why there is none, and
+// the track record counts the mutants.
+func TestThePagesCountTheMutants(t *testing.T) {
+	root := repository(t)
+	page := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(root, "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	var want []string
+	for _, m := range mutants() {
+		want = append(want, m.name)
+	}
+	if count := fmt.Sprintf("all %d mutants", len(want)); !strings.Contains(page("track-record.md"), count) {
+		t.Errorf("docs/track-record.md does not say %q", count)
+	}
+	for _, c := range covers() {
+		want = append(want, c.why)
+	}
+	text := page("mutants.md")
+	for _, name := range want {
+		if !strings.Contains(text, " | "+name+" | ") {
+			t.Errorf("docs/mutants.md has no row for %q", name)
+		}
+	}
+	if rows := len(regexp.MustCompile(`(?m)^\| \d+ \| `).FindAllString(text, -1)); rows != len(want) {
+		t.Errorf("docs/mutants.md has %d rows, and should have %d", rows, len(want))
 	}
 }
 
