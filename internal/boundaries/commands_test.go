@@ -39,6 +39,119 @@ func TestEveryCommandOfThePagesFindsItsTest(t *testing.T) {
 	}
 }
 
+// TestEveryPlaceOfTheTrackRecordIsThere: a row says what to take out, and
+// where, to see a bug again. Code that was moved or renamed meanwhile leaves a
+// row that nobody can follow. One that names a commit is of that commit.
+func TestEveryPlaceOfTheTrackRecordIsThere(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "track-record.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, found := goFiles(t), 0
+	for line := range strings.Lines(strings.ReplaceAll(string(page), `\|`, "|")) {
+		if !strings.HasPrefix(line, "| ") || ofCommit(line) {
+			continue
+		}
+		for _, p := range places(line) {
+			found++
+			if !p.in(sources) {
+				t.Errorf("docs/track-record.md: no %q in %s", p.text, p.file)
+			}
+		}
+	}
+	if found < 100 {
+		t.Fatalf("%d places: is this not the page?", found)
+	}
+}
+
+func TestWhichPlacesARowNames(t *testing.T) {
+	for row, want := range map[string]string{
+		"`go test .`, without `x()` in `a.go`":           "[{a.go } {a.go x()}]",
+		"`true` for `x` in `a/b.go`":                     "[{a/b.go } {a/b.go x}]",
+		"with `new` for `old` in `f` of `a.go`":          "[{a.go } {a.go f} {a.go old}]",
+		"without `x` in `f` (`a.go`)":                    "[{a.go } {a.go f} {a.go x}]",
+		"with `new` in `f` of `a.go`":                    "[{a.go } {a.go f}]",
+		"with `new` in `a.go`, and `x` taken out of `f`": "[{a.go }]",
+		"`go run ./a.go`":                                "[]",
+	} {
+		if got := fmt.Sprint(places(row)); got != want {
+			t.Errorf("%s: got %s, want %s", row, got, want)
+		}
+	}
+	for row, want := range map[string]bool{
+		"at 574769a^": true, "f2971e1 and its tests": true, "`-args -seed=931604865911`": false, "effaced": false,
+	} {
+		if got := ofCommit(row); got != want {
+			t.Errorf("%s: of a commit: %v", row, got)
+		}
+	}
+}
+
+// A place is a file, or what stands in it.
+type place struct{ file, text string }
+
+var (
+	goFile = regexp.MustCompile("`([\\w./-]+\\.go)`")
+	// The word before the text tells what is there from what is put there.
+	textIn = regexp.MustCompile("(?:(\\w+) )?`([^`]+)` (?:in `([^`]+)` )?(?:in |of |\\()`([\\w./-]+\\.go)`")
+	// A hash has digits and letters, unlike a seed and a word.
+	hash = regexp.MustCompile(`\b(?:\d+[a-f]|[a-f]+\d)[0-9a-f]*\b`)
+)
+
+// places returns the files that a row of the track record names, and what it
+// says of them.
+func places(row string) (all []place) {
+	for _, found := range goFile.FindAllStringSubmatch(row, -1) {
+		all = append(all, place{file: found[1]})
+	}
+	for _, found := range textIn.FindAllStringSubmatch(row, -1) {
+		if function := found[3]; function != "" {
+			all = append(all, place{found[4], function})
+		}
+		if found[1] != "with" {
+			all = append(all, place{found[4], found[2]})
+		}
+	}
+	return all
+}
+
+// ofCommit reports whether a row of the track record names a commit.
+func ofCommit(row string) bool {
+	return slices.ContainsFunc(hash.FindAllString(row, -1), func(word string) bool { return len(word) >= 7 })
+}
+
+// in reports whether the place is in one of the files, by their paths. A row
+// gives as much of a path as tells its reader which file is meant.
+func (p place) in(sources map[string]string) bool {
+	for path, text := range sources {
+		if (path == p.file || strings.HasSuffix(path, "/"+p.file)) && strings.Contains(text, p.text) {
+			return true
+		}
+	}
+	return false
+}
+
+// goFiles returns the text of each Go file by its path.
+func goFiles(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	walk(t, root, func(path string) {
+		if filepath.Ext(path) != ".go" {
+			return
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.ToSlash(name)] = string(text)
+	})
+	return all
+}
+
 func TestACommandIsReadOverTheEndsOfLines(t *testing.T) {
 	page := "One `go test\n  -run TestOne ./one`, `-run TestNone`, and an odd `.\n\n" +
 		"    go test -run TestBlock .\n\n```\ngo test -run TestBlock .\n```\n" +
