@@ -1,13 +1,17 @@
 package roles
 
 import (
+	"context"
 	"log/slog"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/engine"
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -103,4 +107,58 @@ func TestAPanicOfTheManagersGoroutineHasASuccessor(t *testing.T) {
 			t.Errorf("Stop: %v, struck: %v", err, struck)
 		}
 	})
+}
+
+// A curious handler looks at the manager whenever it is told something.
+type curious struct {
+	slog.Handler
+
+	t *testing.T
+	m *Manager
+
+	mu    sync.Mutex
+	lines []string
+}
+
+func (h *curious) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *curious) Handle(_ context.Context, r slog.Record) error {
+	h.mu.Lock()
+	h.lines = append(h.lines, r.Message)
+	h.mu.Unlock()
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		h.m.Roles()
+	}()
+	select {
+	case <-looked:
+	case <-time.After(10 * time.Second):
+		h.t.Errorf("told that %q, it could not look at the roles", r.Message)
+	}
+	return nil
+}
+
+// A handler of the Logger may add to a line what the manager knows. It was told
+// with the manager's lock held, and waited for itself for good.
+func TestTheLoggersHandlerMayAskTheManager(t *testing.T) {
+	m := manager(t, 3*time.Second, "one", "two")
+	h := &curious{Handler: slog.DiscardHandler, t: t, m: m}
+	m.cfg.Log = slog.New(h)
+	now, two := time.Now(), m.seats["two"]
+
+	m.cfg.MaxRoles, m.barred = 1, true
+	two.full, two.vacantSince = true, now.Add(-time.Minute)
+	m.look(now)
+
+	m.cfg.MaxRoles, m.barred = 0, false
+	two.leader, m.others["b"] = "b", 2
+	m.look(now.Add(time.Minute))    // it waits for what changes by itself
+	m.look(m.next.Add(time.Second)) // asks
+	m.tasks.Wait()
+	m.asked(&pull{s: two}, store.ErrPermanent) // is refused
+	want := []string{"roles without a leader, and no room for them here", "asking for a role", "cannot ask for roles"}
+	if !slices.Equal(h.lines, want) {
+		t.Errorf("told %q, want %q", h.lines, want)
+	}
 }

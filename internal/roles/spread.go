@@ -29,6 +29,24 @@ type ledger struct {
 	next    time.Time // when we may ask again
 	uneven  bool      // another leads so many more that we ask for roles
 	starved bool      // the Logger was told of roles that nobody has room for
+
+	lines []func() // tell the Logger when mu is free
+}
+
+// say has line tell the Logger when m.mu is free: a handler may call the
+// manager, or block. So line reads nothing that the lock guards. m.mu is held,
+// and logLines follows.
+func (m *Manager) say(line func()) { m.lines = append(m.lines, line) }
+
+// logLines tells the Logger what was to be said. m.mu is not held.
+func (m *Manager) logLines() {
+	m.mu.Lock()
+	lines := m.lines
+	m.lines = nil
+	m.mu.Unlock()
+	for _, line := range lines {
+		line()
+	}
 }
 
 // A pull is one request for a role that another leads.
@@ -153,6 +171,7 @@ const idle = time.Hour
 
 // look does what is due, and returns when to look again.
 func (m *Manager) look(now time.Time) time.Duration {
+	defer m.logLines()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stopped {
@@ -178,7 +197,9 @@ func (m *Manager) starving(now time.Time) time.Duration {
 	}
 	if len(names) > 0 && !m.starved {
 		slices.Sort(names)
-		m.cfg.Log.Warn("roles without a leader, and no room for them here", "roles", len(names), "first", names[0], "max_roles", m.cfg.MaxRoles)
+		m.say(func() {
+			m.cfg.Log.Warn("roles without a leader, and no room for them here", "roles", len(names), "first", names[0], "max_roles", m.cfg.MaxRoles)
+		})
 	}
 	m.starved = len(names) > 0
 	return wait
@@ -303,7 +324,10 @@ func (m *Manager) begin(s *seat, now time.Time) {
 		Op: record.OpBalance, Term: s.term, Successor: id, By: id, Have: m.leading,
 		Reason: fmt.Sprintf("it leads %d roles more", m.others[s.leader]-m.leading),
 	}
-	m.cfg.Log.Info("asking for a role", "role", s.name, "leader", s.leader, "theirs", m.others[s.leader], "ours", m.leading)
+	leads, theirs, ours := s.leader, m.others[s.leader], m.leading
+	m.say(func() {
+		m.cfg.Log.Info("asking for a role", "role", s.name, "leader", leads, "theirs", theirs, "ours", ours)
+	})
 	p := m.pull
 	m.tasks.Go(func() { // after a panic the request counts as made, and is given up in time
 		m.guard("asking", func() { m.asked(p, m.ask(s.name, req)) })
@@ -330,6 +354,7 @@ func (m *Manager) ask(role string, req record.Request) error {
 
 // asked takes in how a request was made.
 func (m *Manager) asked(p *pull, err error) {
+	defer m.logLines()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -338,7 +363,7 @@ func (m *Manager) asked(p *pull, err error) {
 		return // it may have been heard
 	case store.Permanent:
 		m.wait(now, engine.RefusedFor)
-		m.cfg.Log.Warn("cannot ask for roles", "error", err)
+		m.say(func() { m.cfg.Log.Warn("cannot ask for roles", "error", err) })
 	default:
 		p.s.waitUntil = now.Add(m.cfg.HeartbeatInterval)
 	}
