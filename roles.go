@@ -246,14 +246,14 @@ func (m *RoleManager) configOf(role Role) ElectionConfig {
 // Called from a callback of that role, it returns at once, and the rest
 // follows. Other errors are ErrUnknownRole, ErrDemoteTimeout, and that of
 // [Election].Err if the role's election had ended by itself; the role is
-// removed all the same.
+// removed all the same, after ErrDemoteTimeout when its work has stopped.
 func (m *RoleManager) Remove(ctx context.Context, name string) error { return m.m.Remove(ctx, name) }
 
 // Election returns the election of a role, or nil if there is no such role. Its
 // Start and Stop are better left to the manager: a role that was stopped by
 // itself stays, stopped, until it is removed. So does one whose election has
-// ended by itself ([Election].Err); others may take its room, and it can be
-// removed and added anew.
+// ended by itself ([Election].Err); others may take its room when its work has
+// stopped, and it can be removed and added anew.
 func (m *RoleManager) Election(name string) Election {
 	if c := m.m.Candidate(name); c != nil {
 		return election{c}

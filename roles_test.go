@@ -689,6 +689,97 @@ func TestStopOfAManagerSaysWhatDidNotEndInTime(t *testing.T) {
 	})
 }
 
+// An election ends beside work that outlives DemoteTimeout. The instance is
+// not rid of that work: no other role takes the room, and the role does not
+// begin anew beside its own work.
+func TestWorkThatOutlivesItsElectionKeepsTheRoomOfItsRole(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *leader.RoleManager) error{
+		"removed": func(t *testing.T, m *leader.RoleManager) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := m.Remove(ctx, "long"); !errors.Is(err, leader.ErrStopTimeout) {
+				t.Errorf("Remove that does not wait for long: %v", err)
+			}
+			return m.Remove(t.Context(), "long")
+		},
+		"stopped by itself": func(_ *testing.T, m *leader.RoleManager) error { return m.Election("long").Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { outlive(t, end) })
+		})
+	}
+}
+
+func outlive(t *testing.T, end func(*testing.T, *leader.RoleManager) error) {
+	t.Helper()
+	cfg := spreading("a")
+	cfg.MaxRoles, cfg.Election.DemoteTimeout = 1, 2*time.Second
+	m, err := leader.NewRoleManagerWithStore(memstore.New(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hang := make(chan struct{})
+	long := leader.Role{Name: "long", OnPromote: func(context.Context, string) { <-hang }}
+	if err := errors.Join(m.Add(t.Context(), long), m.Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	if err := m.Add(t.Context(), leader.Role{Name: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := end(t, m); !errors.Is(err, leader.ErrDemoteTimeout) {
+		t.Errorf("it ends with %v", err)
+	}
+	time.Sleep(10 * ttl)
+	if err := m.Add(t.Context(), long); !errors.Is(err, leader.ErrRoleExists) {
+		t.Errorf("added beside its own work: %v", err)
+	}
+	if n := led(m); n != 0 {
+		t.Errorf("it leads %d roles beside the work of another", n)
+	}
+	close(hang)
+	time.Sleep(2 * ttl)
+	if !m.Election("other").IsLeader() {
+		t.Error("no other takes the room that is free now")
+	}
+	_ = m.Remove(t.Context(), "long") // may be gone
+	if err := m.Add(t.Context(), long); err != nil {
+		t.Errorf("added when its work has returned: %v", err)
+	}
+	stopRoles(t, m)
+}
+
+// Work that never returns keeps the room of its role for good, and not the
+// manager from ending.
+func TestManagerEndsBesideTheWorkOfARoleThatWasRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		defer close(hang)
+		m, err := leader.NewRoleManagerWithStore(memstore.New(), spreading("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(
+			m.Add(t.Context(), leader.Role{Name: "bad", OnPromote: func(context.Context, string) { <-hang }}),
+			m.Start(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := m.Remove(t.Context(), "bad"); !errors.Is(err, leader.ErrDemoteTimeout) {
+			t.Errorf("Remove: %v", err)
+		}
+		begun := time.Now()
+		if err := m.Stop(); !errors.Is(err, leader.ErrDemoteTimeout) {
+			t.Errorf("Stop: %v", err)
+		}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("Stop took %v", took)
+		}
+		<-m.Done()
+	})
+}
+
 // slow is healthy, and does not look at the context.
 type slow struct{ underWay atomic.Bool }
 

@@ -285,6 +285,11 @@ func (c *Candidate) Over() bool {
 	}
 }
 
+// Working returns a channel that is closed when OnPromote and OnDemote have
+// returned, or nil if they have. They may outlive the election, which waits for
+// them no longer than DemoteTimeout.
+func (c *Candidate) Working() <-chan struct{} { return c.callbacks.terms.drained() }
+
 // Err returns why the election has ended by itself, nil if it has not. Before
 // its end the reason is there already (Ended), and might be taken for the end.
 func (c *Candidate) Err() error {

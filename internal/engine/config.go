@@ -84,9 +84,9 @@ type Supervisor interface {
 	// Stepped takes in what readers see after a step, and what observers were
 	// told.
 	Stepped(View, leadership.Info)
-	// Ended takes in that the candidate has ended: by a panic of ours, or since
-	// the store is closed for good, or neither.
-	Ended(crashed, closed bool)
+	// Ended takes in that the candidate has ended, and whether since the store
+	// is closed for good.
+	Ended(closed bool)
 	// Warns reports whether a warning is to be reported: all roles have the
 	// same store, and most have the same rivals.
 	Warns(text string) bool

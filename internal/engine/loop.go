@@ -140,7 +140,7 @@ func (l *loop) finish() {
 // have to be told.
 func (l *loop) leaveSupervisor() {
 	if s := l.cfg.Supervisor; s != nil {
-		s.Ended(l.crashed(), l.closed.Load() != nil)
+		s.Ended(l.closed.Load() != nil)
 	}
 }
 

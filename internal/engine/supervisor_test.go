@@ -22,7 +22,7 @@ func (p *patient) Settle(s *machine.State)       { p.settled = *s }
 func (p *patient) Gives(int) bool                { return true }
 func (p *patient) Chooses() bool                 { return true }
 func (p *patient) Stepped(View, leadership.Info) {}
-func (p *patient) Ended(bool, bool)              {}
+func (p *patient) Ended(bool)                    {}
 func (p *patient) Warns(string) bool             { return true }
 
 // The vacancy of a successor ends a stand-back at once, and with it ended the

@@ -349,13 +349,13 @@ func (m *Manager) Remove(ctx context.Context, name string) error {
 func (m *Manager) remove(ctx context.Context, s *seat) error {
 	m.forgetLater(s)
 	err := s.c.Stop(ctx, engine.StopOptions{DeleteKey: true, WaitForDemote: true})
-	if s.c.Over() {
+	if s.c.Over() && s.c.Working() == nil {
 		m.forget(s) // so that a role of this name can be added when Remove has returned
 	}
 	return err
 }
 
-// forgetLater forgets the role when its election has ended.
+// forgetLater forgets the role when its election has ended, and its work.
 func (m *Manager) forgetLater(s *seat) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -365,12 +365,26 @@ func (m *Manager) forgetLater(s *seat) {
 	s.going = true
 	m.tasks.Go(func() {
 		<-s.c.Done()
-		for !m.guard("forgetting a role", func() { m.forget(s) }) && backoff.Sleep(m.io, m.cfg.HeartbeatInterval) {
-		}
+		m.afterWork(s, "forgetting a role", func() { m.forget(s) })
 	})
 }
 
-// forget removes a role whose election has ended.
+// afterWork calls do when the work of an election that has ended has returned,
+// as an election ends beside work that outlives DemoteTimeout. The manager ends
+// beside it, too: then do is not called, and no role takes the room any more.
+func (m *Manager) afterWork(s *seat, what string, do func()) {
+	if working := s.c.Working(); working != nil {
+		select {
+		case <-working:
+		case <-m.io.Done():
+			return
+		}
+	}
+	for !m.guard(what, do) && backoff.Sleep(m.io, m.cfg.HeartbeatInterval) {
+	}
+}
+
+// forget removes a role whose election and work have ended.
 func (m *Manager) forget(s *seat) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

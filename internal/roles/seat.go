@@ -166,18 +166,29 @@ func (s *seat) Stepped(v engine.View, info leadership.Info) {
 
 // Ended implements engine.Supervisor. The manager hears no more of who leads
 // the role, so that the role is neither counted nor asked for: it would be
-// handed over to nobody. A candidate that crashed leaves its room to other
-// roles.
-func (s *seat) Ended(crashed, closed bool) {
+// handed over to nobody. Its room is left to other roles when its work has
+// returned, of which no loop tells any more.
+func (s *seat) Ended(closed bool) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	if crashed {
+	if s.c.Working() == nil {
 		s.m.settle(s, vacant)
+	} else {
+		s.m.settle(s, leaving)
+		s.m.tasks.Go(func() { s.m.afterWork(s, "leaving a role", s.left) })
 	}
 	if closed {
 		s.m.hearClosed()
 	}
 	s.m.unlist(s)
+	s.m.nudge()
+}
+
+// left takes in that the work of an election that has ended has returned.
+func (s *seat) left() {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.m.settle(s, vacant)
 	s.m.nudge()
 }
 
