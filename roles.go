@@ -198,7 +198,7 @@ func (m *RoleManager) Err() error { return m.m.Err() }
 // itself: see Err.
 //
 // Other errors are ErrAlreadyStarted, ErrStopped and that of a ctx that is done
-// already.
+// before it begins.
 func (m *RoleManager) Start(ctx context.Context) error { return m.m.Start(ctx) }
 
 // Add adds a role. Before Start that is all. Later it is started at once, with

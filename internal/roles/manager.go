@@ -82,9 +82,8 @@ type Manager struct {
 	endHealth context.CancelFunc
 	verdicts  verdicts
 
-	life sync.RWMutex // held by Start, and shared by Add, which it must not overtake
-
-	mu       sync.Mutex // guards what follows, and the parts of seats that say so
+	mu       sync.Mutex    // guards what follows, and the parts of seats that say so
+	starting chan struct{} // closed when the call of Start under way returns; nil without one
 	started  bool
 	stopped  bool
 	parent   context.Context //nolint:containedctx // of Start, for roles that are added later
@@ -156,14 +155,10 @@ func (m *Manager) breakOff() {
 
 // Start has the store checked for each role, and begins to take part.
 func (m *Manager) Start(ctx context.Context) error {
-	m.life.Lock()
-	defer m.life.Unlock()
-	if err := ctx.Err(); err != nil {
+	if err := m.apart(ctx, m.claimStart); err != nil {
 		return err
 	}
-	if err := m.startable(); err != nil {
-		return err
-	}
+	defer m.endStart()
 	seats := m.allSeats()
 	if err := m.check(ctx, seats); err != nil {
 		return err
@@ -180,16 +175,53 @@ func (m *Manager) Start(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (m *Manager) startable() error {
+// apart calls do with m.mu held, as soon as no call of Start is under way: that
+// would overlook a role that comes while the store is checked. It gives up with
+// ctx, since the check takes its time.
+func (m *Manager) apart(ctx context.Context, do func() error) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		busy, err := m.attempt(do)
+		if busy == nil {
+			return err
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// attempt calls do with m.mu held, or returns what is closed when the call of
+// Start under way returns.
+func (m *Manager) attempt(do func() error) (busy <-chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.starting != nil {
+		return m.starting, nil
+	}
+	return nil, do()
+}
+
+// claimStart lets Start begin. m.mu is held.
+func (m *Manager) claimStart() error {
 	switch {
 	case m.stopped:
 		return engine.ErrStopped
 	case m.started:
 		return engine.ErrAlreadyStarted
 	}
+	m.starting = make(chan struct{})
 	return nil
+}
+
+func (m *Manager) endStart() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.starting)
+	m.starting = nil
 }
 
 // open starts the manager's own goroutine.
@@ -290,13 +322,11 @@ type Role struct {
 
 // Add adds a role, and starts its candidate if the manager runs.
 func (m *Manager) Add(ctx context.Context, role Role) error {
-	m.life.RLock()
-	defer m.life.RUnlock()
-	if err := ctx.Err(); err != nil {
+	s, running := m.newSeat(role), false
+	err := m.apart(ctx, func() (err error) {
+		running, err = m.seat(s)
 		return err
-	}
-	s := m.newSeat(role)
-	running, err := m.seat(s)
+	})
 	if err != nil || !running {
 		return err
 	}
@@ -315,10 +345,9 @@ func (m *Manager) newSeat(role Role) *seat {
 	return s
 }
 
-// seat takes a role in, and reports whether it is to be started now.
+// seat takes a role in, and reports whether it is to be started now. m.mu is
+// held.
 func (m *Manager) seat(s *seat) (running bool, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	switch {
 	case m.stopped:
 		return false, engine.ErrStopped

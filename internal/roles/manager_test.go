@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -23,13 +24,16 @@ func manager(t *testing.T, ttl time.Duration, names ...string) *Manager {
 		Log: slog.New(slog.DiscardHandler),
 	})
 	for _, name := range names {
-		role := Role{Name: name, Config: engine.Config{Group: name, InstanceID: "a", TTL: ttl}, Register: func(*engine.Candidate) {}}
-		if err := m.Add(t.Context(), role); err != nil {
+		if err := m.Add(t.Context(), role(name, ttl)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Cleanup(func() { _ = m.Stop(t.Context(), engine.StopOptions{}) })
 	return m
+}
+
+func role(name string, ttl time.Duration) Role {
+	return Role{Name: name, Config: engine.Config{Group: name, InstanceID: "a", TTL: ttl}, Register: func(*engine.Candidate) {}}
 }
 
 // An instance that has its fair share leaves a role to others, even one that it
@@ -160,5 +164,60 @@ func TestTheLoggersHandlerMayAskTheManager(t *testing.T) {
 	want := []string{"roles without a leader, and no room for them here", "asking for a role", "cannot ask for roles"}
 	if !slices.Equal(h.lines, want) {
 		t.Errorf("told %q, want %q", h.lines, want)
+	}
+}
+
+// A busy store does not answer its check before it is to.
+type busy struct {
+	store.Store
+
+	once   sync.Once
+	asked  chan struct{} // closed when it is checked
+	answer chan struct{}
+}
+
+func (b *busy) Check(context.Context, store.CheckRequest) (store.Report, error) {
+	b.once.Do(func() { close(b.asked) })
+	<-b.answer
+	return store.Report{}, nil
+}
+
+// Start has the store checked, which takes its time where it does not answer.
+// In real time, since virtual time stands still for whoever waits for a mutex.
+func TestCallsGiveUpWithTheirContextWhileTheManagerStarts(t *testing.T) {
+	const ttl = 3 * time.Second
+	m := manager(t, ttl)
+	st := &busy{Store: m.store, asked: make(chan struct{}), answer: make(chan struct{})}
+	m.store = st
+	if err := m.Add(t.Context(), role("one", ttl)); err != nil {
+		t.Fatal(err)
+	}
+	started, added, refused := make(chan error, 1), make(chan error, 1), make(chan error, 2)
+	go func() { started <- m.Start(t.Context()) }()
+	<-st.asked
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	go func() { refused <- m.Add(ctx, role("given up", ttl)) }()
+	go func() { refused <- m.Start(ctx) }()
+	go func() { added <- m.Add(t.Context(), role("late", ttl)) }()
+	for range 2 {
+		select {
+		case err := <-refused:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the answer is %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("no answer")
+		}
+	}
+	close(st.answer)
+	if err := errors.Join(<-started, <-added); err != nil {
+		t.Error(err)
+	}
+	if m.Candidate("given up") != nil || m.Candidate("late") == nil {
+		t.Error("the role that was given up is there, or the other is not")
+	}
+	if err := m.Stop(t.Context(), engine.StopOptions{WaitForDemote: true}); err != nil {
+		t.Error(err)
 	}
 }
