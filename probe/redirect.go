@@ -138,7 +138,13 @@ func unmarked(r *http.Request, query string) *http.Request {
 	u.RawQuery = query
 	plain := *r
 	plain.URL = &u
-	plain.RequestURI = u.RequestURI()
+	// It is cut by itself, since the URL may lack a prefix that was stripped.
+	if path, marked, found := strings.Cut(r.RequestURI, "?"); found {
+		plain.RequestURI = path
+		if rest, _ := cutTerm(marked); rest != "" {
+			plain.RequestURI += "?" + rest
+		}
+	}
 	return &plain
 }
 

@@ -193,3 +193,24 @@ func TestRedirectWithoutALeaderAsksToComeBack(t *testing.T) {
 		}
 	})
 }
+
+// http.StripPrefix takes its prefix off the URL, and leaves RequestURI as it
+// came.
+func TestARequestThatWasSentIsTheSameAsADirectOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := http.StripPrefix("/base", probe.Redirect(start(t, memstore.New(), "a"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.RequestURI, " ", r.URL)
+		}), probe.RedirectOptions{}))
+		for direct, sent := range map[string]string{
+			"/base/x%2Fy?q=1;2&z": "/base/x%2Fy?q=1;2&z&leader-term=1",
+			"/base/x":             "/base/x?leader-term=1",
+			"/base/x?a&b":         "/base/x?a&leader-term=1&b&leader-term=2",
+			"http://h/base/x?q":   "http://h/base/x?q&leader-term=1",
+		} {
+			want := ask(h, http.MethodGet, direct).Body.String()
+			if got := ask(h, http.MethodGet, sent).Body.String(); got != want || !strings.HasPrefix(got, direct+" ") {
+				t.Errorf("sent by a redirect it is %q, and direct %q", got, want)
+			}
+		}
+	})
+}
