@@ -37,8 +37,11 @@ type Options struct {
 	// DefaultDialTimeout.
 	DialTimeout time.Duration
 	// MaxConns is how many clients are served at a time by each Serve, those
-	// that wait included; more are reset at once. Each takes two sockets. Zero
-	// means DefaultMaxConns.
+	// that wait included; more are reset at once. Each takes up to six file
+	// descriptors on Linux, two for its sockets and four for the pipes through
+	// which the kernel moves the bytes, and two elsewhere. Where those run out
+	// (RLIMIT_NOFILE), clients wait, and may be reset. Zero means
+	// DefaultMaxConns.
 	MaxConns int
 	// Logger, optional, is told who leads, whom the proxy cannot reach, and
 	// what is cut. Clients' addresses are told at the level of debugging.

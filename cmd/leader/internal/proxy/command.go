@@ -32,7 +32,7 @@ type Command struct {
 	Wait     time.Duration `default:"10s" placeholder:"TIME" help:"How long a new connection waits for a leader; 0s gives it one try."`
 	Grace    time.Duration `default:"0s" placeholder:"TIME" help:"How long connections to a leader go on when it is seen to lead no more."`
 	Drain    time.Duration `default:"10s" placeholder:"TIME" help:"How long connections have to end by themselves at a signal."`
-	MaxConns int           `default:"4096" placeholder:"N" help:"How many clients are connected at a time, for each group; more are reset."`
+	MaxConns int           `default:"4096" placeholder:"N" help:"How many clients are connected at a time, for each group; more are reset. On Linux each takes up to six file descriptors (ulimit -n)."`
 	Metrics  string        `placeholder:"ADDRESS" help:"Where to serve Prometheus metrics, at /metrics (default: nowhere)."`
 	Verbose  bool          `short:"v" help:"Log who leads, and each connection that is refused."`
 }
