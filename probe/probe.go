@@ -36,8 +36,9 @@ type Options struct {
 	// order of a heartbeat. Default: DefaultWindow.
 	Window time.Duration
 	// Ready, optional, is a further condition of /readyz: a connection, a cache
-	// that is warm. Its context ends after Window. An error is shown in the
-	// answer.
+	// that is warm. It is asked beside the elections, and its context ends after
+	// Window: if it heeds that, an answer takes no longer. An error is shown in
+	// the answer.
 	Ready func(ctx context.Context) error
 }
 
@@ -105,13 +106,17 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 }
 
 // judge answers 200 if what Alive returns passes for every election, and the
-// further condition holds.
+// further condition holds. That is asked meanwhile, since an election that is
+// stuck takes the whole window.
 func (h *handler) judge(w http.ResponseWriter, r *http.Request, passes func(error) error, further func(context.Context) error) {
-	faults := h.faults(r.Context(), passes)
+	verdicts := h.askAll(r.Context(), passes)
+	var unmet error
 	if further != nil {
-		if err := further(r.Context()); err != nil {
-			faults = append(faults, err.Error())
-		}
+		unmet = further(r.Context())
+	}
+	faults := verdicts()
+	if unmet != nil {
+		faults = append(faults, unmet.Error())
 	}
 	if r.Context().Err() != nil && len(faults) > 0 {
 		faults = append(faults, fmt.Sprintf("no answer within %v", h.opts.Window))
@@ -119,8 +124,9 @@ func (h *handler) judge(w http.ResponseWriter, r *http.Request, passes func(erro
 	text(w, faults)
 }
 
-// faults asks all elections at the same time.
-func (h *handler) faults(ctx context.Context, passes func(error) error) []string {
+// askAll asks all elections at the same time. What it returns waits for their
+// faults.
+func (h *handler) askAll(ctx context.Context, passes func(error) error) (faults func() []string) {
 	elections := h.elections()
 	names := slices.Sorted(maps.Keys(elections))
 	verdicts := make([]chan error, len(names))
@@ -128,13 +134,14 @@ func (h *handler) faults(ctx context.Context, passes func(error) error) []string
 		verdicts[i] = make(chan error, 1)
 		go ask(ctx, elections[name], passes, verdicts[i])
 	}
-	var faults []string
-	for i, name := range names {
-		if err := <-verdicts[i]; err != nil {
-			faults = append(faults, strings.TrimPrefix(name+": ", ": ")+err.Error())
+	return func() (faults []string) {
+		for i, name := range names {
+			if err := <-verdicts[i]; err != nil {
+				faults = append(faults, strings.TrimPrefix(name+": ", ": ")+err.Error())
+			}
 		}
+		return faults
 	}
-	return faults
 }
 
 // ask asks one election. The election may be of another's making, and passes is

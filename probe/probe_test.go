@@ -120,6 +120,45 @@ func TestReadinessHasAConditionOfTheProgram(t *testing.T) {
 	})
 }
 
+// A stuck election takes the whole window.
+func TestReadinessAsksTheProgramBesideTheElections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const window = 2 * time.Second
+		stuck := make(chan struct{})
+		defer close(stuck)
+		cfg := config("g", "a")
+		cfg.Hooks.Transition = func(tr leader.Transition) {
+			if tr.Event == leader.EventPromoted {
+				<-stuck
+			}
+		}
+		e := candidate(t, memstore.New(), cfg)
+		launch(t, e)
+		h := probe.Handler(e, probe.Options{Window: window, Ready: func(ctx context.Context) error {
+			select {
+			case <-time.After(window - time.Millisecond):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}})
+		begun := time.Now()
+		mustAnswer(t, h, "/readyz", 200, "ok")
+		if took := time.Since(begun); took > window {
+			t.Errorf("after %v", took)
+		}
+		h = probe.Handler(e, probe.Options{Window: window, Ready: func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		begun = time.Now()
+		mustAnswer(t, h, "/readyz", 503, "no answer within 2s")
+		if took := time.Since(begun); took != window {
+			t.Errorf("after %v", took)
+		}
+	})
+}
+
 func TestLivenessFailsWhileTheLoopIsStuckAndNamesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := make(chan struct{})
