@@ -31,7 +31,7 @@ func (s *server) connect(ctx context.Context, client net.Conn) (*link, error) {
 	waiting := ctx
 	if s.opts.Wait > 0 {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeout(ctx, s.opts.Wait)
+		waiting, cancel = context.WithTimeoutCause(ctx, s.opts.Wait, errNoLeader)
 		defer cancel()
 	}
 	for failures := 1; ; failures++ {
@@ -69,9 +69,14 @@ func (s *server) try(ctx context.Context, client net.Conn) (_ *link, changed <-c
 	dial, cancel := context.WithTimeout(t.over, s.opts.DialTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
+	begun := time.Now()
 	conn, err := s.dial(dial, info.Address)
 	if err != nil {
-		if !errors.Is(dial.Err(), context.Canceled) { // neither deposed meanwhile nor at the end of all
+		waited := errors.Is(context.Cause(ctx), errNoLeader)
+		if t.over.Err() == nil && (waited || ctx.Err() == nil) { // neither deposed meanwhile nor at the end of all
+			if waited {
+				err = fmt.Errorf("%w: after %v the client had waited for long enough", err, time.Since(begun))
+			}
 			s.count.failures.Add(1)
 			if s.route.failure(t) {
 				s.opts.Logger.Warn("cannot connect to the leader", "id", info.ID, "address", info.Address, "error", err)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -172,6 +174,60 @@ func TestALeaderThatCannotBeConnectedToIsLoggedOnce(t *testing.T) {
 	warnings := strings.Count(log.String(), "cannot connect to the leader")
 	if n := r.count.failures.Load(); n != 6 || warnings != 2 || !strings.Contains(log.String(), "has no port") {
 		t.Errorf("%d failures, want 6, and %d warnings, want one in a term:\n%s", n, warnings, &log)
+	}
+}
+
+// A swallowing listener holds up each try to connect until meanwhile has
+// returned, as one does to a host that drops what it is sent. The dialer asks
+// for the address before it connects.
+type swallowing struct {
+	at
+
+	meanwhile func()
+}
+
+func (l swallowing) Addr() net.Addr {
+	l.meanwhile()
+	return l.at.Addr()
+}
+
+// A client may have waited for long enough before the dialer has.
+func TestALeaderThatSwallowsWhatItIsSentFailsWhenTheClientsWaitEnds(t *testing.T) {
+	const wait = time.Second // less than DefaultDialTimeout
+	for name, c := range map[string]struct {
+		meanwhile func(r *route, stop func())
+		serves    time.Duration
+		failures  uint64
+	}{
+		"the wait ends":    {func(*route, func()) {}, time.Hour, 1},
+		"another leads":    {func(r *route, _ func()) { r.lead(led("b", 2, time.Hour)) }, time.Hour, 0},
+		"nobody leads":     {func(r *route, _ func()) { r.lead(leader.LeaderInfo{Group: "g"}) }, time.Hour, 0},
+		"the proxy ends":   {func(_ *route, stop func()) { stop() }, time.Hour, 0},
+		"its time is over": {func(*route, func()) {}, wait / 2, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				r := newTestRoute(t, 0)
+				r.opts.Logger, r.opts.Wait = slog.New(slog.NewTextHandler(&log, nil)), wait
+				a := led("a", 1, time.Hour)
+				a.Address = "127.0.0.1:1"
+				r.lead(a)
+				ctx, stop := context.WithTimeout(t.Context(), c.serves)
+				defer stop()
+				s := &server{Proxy: r.Proxy, route: r, ln: swallowing{at{&net.UnixAddr{}}, func() {
+					c.meanwhile(r, stop)
+					time.Sleep(2 * wait)
+				}}}
+				if l, err := s.connect(ctx, nil); l != nil || err == nil {
+					t.Fatalf("%v, %v", l, err)
+				}
+				warned := strings.Count(log.String(), "cannot connect to the leader")
+				if n := r.count.failures.Load(); n != c.failures || warned != int(n) {
+					t.Errorf("%d failures, want %d:\n%s", n, c.failures, &log)
+				}
+			})
+		})
 	}
 }
 

@@ -27,7 +27,8 @@ type Stats struct {
 	// Cut counts connections that were cut since their leader's term had ended,
 	// Drained those that outlasted Drain.
 	Cut, Drained uint64
-	// DialFailures counts failed tries to connect to a leader.
+	// DialFailures counts failed tries to connect to a leader, also those that
+	// Options.Wait ended.
 	DialFailures uint64
 	// Waited is how long connections took from being accepted to reaching a
 	// leader or being refused, all together.
