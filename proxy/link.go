@@ -103,10 +103,14 @@ func end(c net.Conn, err error) {
 }
 
 // reset closes a connection so that the other end sees an error, and discards
-// what was not sent.
+// what was not sent. The innermost comes first: a connection of TLS would end
+// in order, and wait until it has said so.
 func reset(c net.Conn) {
-	if tcp, ok := c.(interface{ SetLinger(sec int) error }); ok {
-		_ = tcp.SetLinger(0) // it may be closed already
+	switch c := c.(type) {
+	case interface{ SetLinger(sec int) error }:
+		_ = c.SetLinger(0) // it may be closed already
+	case interface{ NetConn() net.Conn }:
+		reset(c.NetConn())
 	}
 	_ = c.Close()
 }

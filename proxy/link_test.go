@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net"
 	"testing"
 	"time"
 )
@@ -28,5 +29,36 @@ func TestChunksGrowWhileTheyAreCarriedBriskly(t *testing.T) {
 	}
 	if chunk = next(maxChunk, time.Second); chunk != minChunk {
 		t.Errorf("%d bytes on one that has become slow, want %d", chunk, minChunk)
+	}
+}
+
+// An envelope is a connection around another that says goodbye where it is
+// closed, and waits for that to be sent, as those of TLS do.
+type envelope struct {
+	net.Conn
+
+	letter *duplex // the innermost
+	closed bool
+	early  bool
+}
+
+func (e *envelope) NetConn() net.Conn { return e.Conn }
+
+func (e *envelope) Close() error {
+	e.early = e.early || !e.letter.closed.Load()
+	e.closed = true
+	return e.Conn.Close()
+}
+
+func TestAConnectionWithinOthersIsResetBeforeTheySayGoodbye(t *testing.T) {
+	letter, _ := newDuplex()
+	inner := &envelope{Conn: letter, letter: letter}
+	outer := &envelope{Conn: inner, letter: letter}
+	reset(outer)
+	if !letter.reset.Load() || outer.early || inner.early {
+		t.Errorf("reset %v; a goodbye %v and %v", letter.reset.Load(), outer.early, inner.early)
+	}
+	if !outer.closed || !inner.closed { // a listener may count them
+		t.Errorf("closed %v and %v", outer.closed, inner.closed)
 	}
 }

@@ -68,7 +68,9 @@ func newProxy(group string, opts Options, observe func(context.Context, leader.O
 // It may be called for several listeners, each of which then observes the group
 // by itself. Those of other kinds than TCP work if their connections do not
 // need more than net.Conn; without a method CloseWrite, the end of one
-// direction ends both.
+// direction ends both. A connection that neither has a method SetLinger nor
+// leads to one that has by NetConn, as that of TLS does, cannot be reset: where
+// it is cut, its client may read an orderly end.
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 	s := &server{Proxy: p, ln: ln, route: newRoute(p)}
 	// Who leads matters until the last connection has ended.

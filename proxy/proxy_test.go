@@ -5,9 +5,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
@@ -103,12 +107,17 @@ func newLab(t *testing.T, ttl time.Duration) *lab {
 // serve starts the proxy.
 func (l *lab) serve(opts proxy.Options) {
 	l.t.Helper()
+	l.serveOn(listen(l.t), opts)
+}
+
+func (l *lab) serveOn(ln net.Listener, opts proxy.Options) {
+	l.t.Helper()
 	p, err := proxy.NewWithStore(l.g.Store("proxy"), "g", opts)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(l.t.Context())
-	l.p, l.stop, l.ln = p, stop, listen(l.t)
+	l.p, l.stop, l.ln = p, stop, ln
 	go func() { l.served <- p.Serve(ctx, l.ln) }()
 	l.t.Cleanup(func() { stop(); l.end() })
 }
@@ -269,6 +278,33 @@ func TestConnectionsFollowTheLeader(t *testing.T) {
 	l.until("one connection to b, and one that was cut", func(s proxy.Stats) bool {
 		return s.Cut == 1 && s.Carried == 2 && s.Accepted == 2 && s.Open == 1 && s.Leader.ID == "b" && s.Sent == 2 && s.Received == 4
 	})
+}
+
+// The end that TLS itself announces would read like a whole answer.
+func TestACutUnderTLSIsNoEndOfAnAnswer(t *testing.T) {
+	l := newLab(t, 20*time.Second)
+	a := newBackend(t, "a")
+	server := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
+	server.Close()
+	l.serveOn(tls.NewListener(listen(t), &tls.Config{Certificates: server.TLS.Certificates, MinVersion: tls.VersionTLS13}), proxy.Options{})
+	e := l.stand("a", a.ln.Addr().String())
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate())
+	c, err := (&tls.Dialer{Config: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS13}}).DialContext(t.Context(), "tcp", l.ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // a fixture
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if got, err := bufio.NewReader(c).ReadString('\n'); got != "a\n" {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	if err := e.Resign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%q, %v, want a reset", rest, err)
+	}
 }
 
 func TestTheGraceLetsConnectionsGoOnAndNewOnesGoToTheNewLeader(t *testing.T) {
