@@ -218,6 +218,8 @@ func TestRequestsWaitForALeader(t *testing.T) {
 		{[]leader.LeaderInfo{vacant}, `nobody leads group "reports": stopped, after term 3`},
 		{[]leader.LeaderInfo{at("a", "ftp://x", 4)}, "no address of a web server"},
 		{[]leader.LeaderInfo{at("a", "", 4)}, "no address of a web server"},
+		{[]leader.LeaderInfo{at("a", ":8080", 4)}, "no address of a web server"},
+		{[]leader.LeaderInfo{at("a", "http://0.0.0.0:8080", 4)}, "no address of a web server"},
 	} {
 		var err error
 		// On a busy machine nothing may be heard within the first.

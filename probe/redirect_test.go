@@ -139,6 +139,12 @@ func TestRedirectGoesWhereAnAddressLeads(t *testing.T) {
 		"ftp://leader":          "",
 		"http://":               "",
 		"http://a b":            "",
+		":8080":                 "",
+		"https://:8443/x":       "",
+		"0.0.0.0:80":            "",
+		"http://[::]:80":        "",
+		"[::ffff:0.0.0.0]:80":   "",
+		"[fe80::1]:80":          "http://[fe80::1]:80/p?leader-term=",
 	} {
 		t.Run(address, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

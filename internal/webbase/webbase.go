@@ -3,6 +3,7 @@
 package webbase
 
 import (
+	"net/netip"
 	"net/url"
 	"strings"
 )
@@ -18,9 +19,15 @@ func Parse(address, scheme string) (*url.URL, bool) {
 	return u, err == nil && Valid(u)
 }
 
-// Valid reports whether u, which may be nil, is the URL of a web server.
+// Valid reports whether u, which may be nil, is the URL of a web server. It has
+// to name a host: what a server listens on, ":8080" or "0.0.0.0:8080", would
+// lead each client to its own machine.
 func Valid(u *url.URL) bool {
-	return u != nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+	if u == nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err != nil || !ip.Unmap().WithZone("").IsUnspecified()
 }
 
 // Below returns where a request for u is to be sent: the same path below that
