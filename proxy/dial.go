@@ -155,8 +155,8 @@ func addressOf(recorded string, port int) (string, error) {
 	if port != 0 {
 		own = strconv.Itoa(port)
 	}
-	switch {
-	case host == "":
+	switch ip, err := netip.ParseAddr(host); {
+	case host == "" || err == nil && ip.Unmap().WithZone("").IsUnspecified(): // which would be our own machine
 		return "", errors.New("the leader's record has no host to connect to")
 	case own == "":
 		return "", fmt.Errorf("the leader's address %q has no port", recorded)
