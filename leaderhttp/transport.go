@@ -32,7 +32,9 @@ var ErrNoLeader = errors.New("leaderhttp: no leader")
 type Options struct {
 	// Base returns the URL under which clients reach a leader; nil if there is
 	// none. Default: LeaderInfo.Address, an http or https URL, or a host with a
-	// port, which is asked with the scheme of the request.
+	// port, which is asked with the scheme of the request. An http URL is none
+	// for a request by https there, since a record is no reason to send cookies
+	// and passwords in the clear; one that Base returns is taken.
 	Base func(r *http.Request, l leader.LeaderInfo) *url.URL
 	// Transport sends the requests. Nil: http.DefaultTransport.
 	Transport http.RoundTripper
@@ -105,9 +107,18 @@ func (t *Transport) Close() {
 	<-t.done
 }
 
+// baseOf is the default of Options.Base.
 func baseOf(r *http.Request, l leader.LeaderInfo) *url.URL {
-	u, _ := webbase.Parse(l.Address, r.URL.Scheme)
+	u, ok := webbase.Parse(l.Address, r.URL.Scheme)
+	if !ok || inTheClear(r, u) {
+		return nil
+	}
 	return u
+}
+
+// inTheClear reports whether a request by https would go on without TLS.
+func inTheClear(r *http.Request, to *url.URL) bool {
+	return r.URL.Scheme == "https" && to.Scheme != "https"
 }
 
 func (t *Transport) observed(info leader.LeaderInfo, err error) {
@@ -265,13 +276,13 @@ func (a *attempt) next(resp *http.Response) error {
 }
 
 // forwarded is where the server that answered sends the request, nil for
-// nowhere. What was asked for by https does not go on without.
+// nowhere. What was asked for or sent by https does not go on without.
 func (a *attempt) forwarded(resp *http.Response) *url.URL {
 	if resp == nil || resp.StatusCode != http.StatusTemporaryRedirect {
 		return nil
 	}
 	u, err := a.sent.Parse(resp.Header.Get("Location"))
-	if err != nil || !webbase.Valid(u) || a.sent.Scheme == "https" && u.Scheme != "https" {
+	if err != nil || !webbase.Valid(u) || inTheClear(a.r, u) || a.sent.Scheme == "https" && u.Scheme != "https" {
 		return nil
 	}
 	return u
@@ -320,7 +331,11 @@ func (a *attempt) none() error {
 	case a.to.info.ID == "":
 		return fmt.Errorf("%w: %s", ErrNoLeader, a.to.info)
 	case a.base == nil:
-		return fmt.Errorf("%w: %s, and states no address of a web server", ErrNoLeader, a.to.info)
+		states := "no address of a web server"
+		if u, ok := webbase.Parse(a.to.info.Address, a.r.URL.Scheme); ok && inTheClear(a.r, u) {
+			states = "an address without TLS"
+		}
+		return fmt.Errorf("%w: %s, and states %s", ErrNoLeader, a.to.info, states)
 	default:
 		return fmt.Errorf("%w: %s, and does not serve", ErrNoLeader, a.to.info)
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -456,6 +457,40 @@ func TestNoRefusalLeadsOutOfTLS(t *testing.T) {
 	client := reach(t, told(nil, at("a", secure.URL, 1)), leaderhttp.Options{Transport: secure.Client().Transport, Tries: 2})
 	if code, _, err := post(client, "https://reports/", strings.NewReader("x")); !errors.Is(err, leaderhttp.ErrNoLeader) || asked.Load() != 0 {
 		t.Errorf("%d, %v; %d requests in the clear", code, err, asked.Load())
+	}
+}
+
+// A record is no reason to send cookies and passwords in the clear.
+func TestNoRecordLeadsOutOfTLS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &failing{err: errors.New("out of order")}
+		client := reach(t, told(nil, at("a", "http://10.0.0.1", 1)), leaderhttp.Options{Transport: f})
+		_, _, err := post(client, "https://reports/", strings.NewReader("x"))
+		if !errors.Is(err, leaderhttp.ErrNoLeader) || !strings.Contains(err.Error(), "an address without TLS") || f.asked != 0 {
+			t.Errorf("%v after %d requests", err, f.asked)
+		}
+		client = reach(t, told(nil, at("a", "https://10.0.0.1", 1)), leaderhttp.Options{Transport: f})
+		if _, _, err := post(client, "http://reports/", strings.NewReader("x")); !errors.Is(err, f.err) || f.asked != 1 {
+			t.Errorf("%v after %d requests", err, f.asked)
+		}
+	})
+}
+
+// The program may know better than a record where TLS is not needed, but a
+// server does not.
+func TestBaseMayLeadOutOfTLSAndItsServerMayNot(t *testing.T) {
+	other, asked := answers(t, status(200))
+	var served atomic.Bool
+	first, refused := answers(t, func(w http.ResponseWriter, r *http.Request) {
+		if !served.Swap(true) {
+			status(307, probe.RefusalHeader, probe.RefusalElsewhere, "Location", "http://"+other+"/")(w, r)
+		}
+	})
+	client := reach(t, told(nil, at("a", "", 1)), leaderhttp.Options{
+		Base: func(*http.Request, leader.LeaderInfo) *url.URL { return &url.URL{Scheme: "http", Host: first} },
+	})
+	if code, _, err := post(client, "https://reports/", strings.NewReader("x")); err != nil || code != 200 || refused.Load() != 2 || asked.Load() != 0 {
+		t.Errorf("%d, %v after %d requests, and %d where the refusal led", code, err, refused.Load(), asked.Load())
 	}
 }
 
