@@ -206,10 +206,15 @@ type attempt struct {
 	to    seen     // by what it was sent
 	base  *url.URL // where that leader is reached
 	at    *url.URL // where it goes next if a server has said so
+	// reading are the bodies of a request with trailers that may be read still.
+	reading sync.WaitGroup
 }
 
 // send sends the request once.
 func (a *attempt) send() (*http.Response, error) {
+	if err := a.settle(); err != nil {
+		return nil, err
+	}
 	out := a.r.Clone(a.r.Context())
 	if a.sent != nil && a.r.GetBody != nil {
 		body, err := a.r.GetBody()
@@ -217,6 +222,9 @@ func (a *attempt) send() (*http.Response, error) {
 			return nil, err
 		}
 		out.Body = body
+	}
+	if len(out.Trailer) > 0 && out.Body != nil && out.Body != http.NoBody {
+		a.trail(out)
 	}
 	a.tries++
 	if a.at != nil {

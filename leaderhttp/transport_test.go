@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -592,6 +593,105 @@ func TestTheLeaderIsAskedByItsOwnName(t *testing.T) {
 	_ = resp.Body.Close()
 	if host := <-hosts; host != req.Host {
 		t.Errorf("asked for %q", host)
+	}
+}
+
+// A summed request has a trailer that is known when its body has been read.
+func summed(t *testing.T, target string, read func(r io.Reader, p []byte) (int, error)) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, target, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Trailer, req.ContentLength = http.Header{"Sum": nil}, -1
+	req.GetBody = func() (io.ReadCloser, error) {
+		text := strings.NewReader("hello")
+		return io.NopCloser(readFunc(func(p []byte) (int, error) {
+			n, err := read(text, p)
+			if errors.Is(err, io.EOF) {
+				req.Trailer.Set("Sum", strconv.Itoa(int(text.Size())))
+			}
+			return n, err
+		})), nil
+	}
+	req.Body, _ = req.GetBody()
+	return req
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestTrailersArriveThatAreSetWhileTheBodyIsRead(t *testing.T) {
+	for name, version := range map[string]int{"HTTP/1": 1, "HTTP/2": 2} {
+		t.Run(name, func(t *testing.T) {
+			var refused atomic.Bool
+			sums := make(chan string, 2)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				sums <- fmt.Sprint(r.ProtoMajor, " ", r.Trailer.Get("Sum"))
+				if !refused.Swap(true) {
+					w.Header().Set(probe.RefusalHeader, probe.RefusalNoLeader)
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}
+			}))
+			server.EnableHTTP2 = version == 2
+			server.StartTLS()
+			defer server.Close()
+			client := reach(t, told(nil, at("a", server.URL, 5)), leaderhttp.Options{Transport: server.Client().Transport})
+			resp, err := client.Do(summed(t, "https://reports/", io.Reader.Read))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			for range 2 {
+				if sum := <-sums; sum != fmt.Sprint(version, " 5") {
+					t.Errorf("HTTP/%s is the sum", sum)
+				}
+			}
+		})
+	}
+}
+
+// An early transport answers that nobody leads while it reads the body, and
+// closes it to end that, as HTTP/2 does.
+type early struct{ asked int }
+
+func (e *early) RoundTrip(r *http.Request) (*http.Response, error) {
+	e.asked++
+	go func() {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_ = r.Trailer.Get("Sum")
+	}()
+	time.AfterFunc(time.Second, func() { _ = r.Body.Close() })
+	resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Header: http.Header{}}
+	resp.Header.Set(probe.RefusalHeader, probe.RefusalNoLeader)
+	return resp, nil
+}
+
+// Both would set the trailers of one request.
+func TestTheNextBodyOfARequestWithTrailersWaitsForTheOneBefore(t *testing.T) {
+	for name, takes := range map[string]time.Duration{"it is closed late": 0, "a read lasts longer": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := new(early)
+				var reading atomic.Int32
+				client := reach(t, told(nil, at("a", "10.0.0.1:80", 5)), leaderhttp.Options{Transport: e, Tries: 2})
+				begun := time.Now()
+				_, err := client.Do(summed(t, "http://reports/", func(r io.Reader, p []byte) (int, error) { //nolint:bodyclose // there is none
+					if reading.Add(1) > 1 {
+						t.Error("two bodies are read at a time")
+					}
+					defer reading.Add(-1)
+					time.Sleep(takes)
+					return r.Read(p)
+				}))
+				if took := time.Since(begun); !errors.Is(err, leaderhttp.ErrNoLeader) || e.asked != 2 || took < time.Second {
+					t.Errorf("%v after %d requests, and %v", err, e.asked, took)
+				}
+				time.Sleep(time.Minute) // until the last body is closed
+			})
+		})
 	}
 }
 
