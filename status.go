@@ -92,7 +92,8 @@ type ElectionStatus struct {
 	// ReasonUnhealthy, ReasonPaused, ReasonFull; empty if nothing keeps it.
 	Barred Reason
 	// LastError is the last error of a call to the store, and LastErrorAt when
-	// it came. A conflict is none. Nil once a call has succeeded since.
+	// it came. A conflict is none. Nil once a call has succeeded since; the
+	// reads of a store that has no watch clear no error of another call.
 	LastError   error
 	LastErrorAt time.Time
 }

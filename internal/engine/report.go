@@ -13,9 +13,9 @@ import (
 )
 
 // A reporter tells the log and the hooks what happens. Its methods are the
-// loop's, but for failed, callback, panicked and tell, which any goroutine may
-// call: hooks are promised one call at a time, so what other goroutines have to
-// say goes by way of the inbox.
+// loop's, but for failed, unheard, heard, callback, panicked and tell, which
+// any goroutine may call: hooks are promised one call at a time, so what other
+// goroutines have to say goes by way of the inbox.
 type reporter struct {
 	log   *slog.Logger
 	hooks Hooks
@@ -24,12 +24,33 @@ type reporter struct {
 	// call callbacks. It is nil without such a hook. It is a channel, since a
 	// mutex would keep virtual time from passing.
 	told    chan struct{}
-	lastErr atomic.Pointer[failure]
+	lastErr atomic.Pointer[callFailure]
+}
+
+// A callFailure is the failure of a call to the store.
+type callFailure struct {
+	failure
+
+	following bool // it came of following the records, and is over once that works
 }
 
 // failed keeps the error for Status, and for those who wait for what now fails.
-func (r *reporter) failed(err error) {
-	r.lastErr.Store(&failure{err, time.Now()})
+func (r *reporter) failed(err error) { r.keep(err, false) }
+
+// unheard is failed for what keeps from following the records.
+func (r *reporter) unheard(err error) { r.keep(err, true) }
+
+// heard clears the last error if it came of following the records: a follower
+// makes no other call that would. That of a write stays, since a store that can
+// be read may refuse writes all the same.
+func (r *reporter) heard() {
+	if f := r.lastErr.Load(); f != nil && f.following {
+		r.lastErr.CompareAndSwap(f, nil)
+	}
+}
+
+func (r *reporter) keep(err error, following bool) {
+	r.lastErr.Store(&callFailure{failure{err, time.Now()}, following})
 	// Not every store tells of its connection. Whichever call finds it closed
 	// first ends the election.
 	if errors.Is(err, store.ErrClosed) {

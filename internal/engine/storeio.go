@@ -313,13 +313,14 @@ func (s *storeIO) persist(try func() error) bool {
 	for attempt := 1; ; attempt++ {
 		err := try()
 		if err == nil {
+			e.report.heard()
 			return true
 		}
 		if e.ctx.Err() != nil {
 			return false
 		}
 		if lasting.due(err) {
-			e.report.failed(err)
+			e.report.unheard(err)
 			e.report.tell(NoteNotReady, err.Error())
 		}
 		if !backoff.Sleep(e.ctx, pace.After(attempt)) {
@@ -348,11 +349,13 @@ func (s *storeIO) poll() {
 		}
 		// Closed for good: whoever goes on asking hears the same for ever.
 		if errors.Is(err, store.ErrClosed) {
-			e.report.failed(err)
+			e.report.unheard(err)
 			return
 		}
-		if err != nil && e.ctx.Err() == nil {
-			e.report.failed(err)
+		if err == nil {
+			e.report.heard()
+		} else if e.ctx.Err() == nil {
+			e.report.unheard(err)
 			// As persist says it. Somebody who has read the record once takes
 			// part, and hears of what fails now and then by Status alone.
 			if !watched && lasting.due(err) {
