@@ -110,13 +110,19 @@ func known() string {
 }
 
 // Connect connects under a name. The connection reconnects for ever, and
-// quickly.
+// quickly, also when its server has said nothing for half a minute.
 func (s Settings) Connect(name string, opts ...nats.Option) (*nats.Conn, error) {
 	all := []nats.Option{
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(), // the credentials may be renewed
 		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
+		// A server that vanishes without a word, as a machine without power
+		// does, is missed by its silence alone. The third ping finds two
+		// unanswered, so within half a minute. By default that takes six
+		// minutes, in which whoever only listens takes leaders for silent.
+		nats.PingInterval(10 * time.Second),
+		nats.MaxPingsOutstanding(2),
 		// The default prints to the standard error, across whatever is shown.
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}
