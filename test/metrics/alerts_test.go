@@ -265,6 +265,20 @@ func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 			knownX + "1x60", groupTermX + "1x2 2x2 3x2 4x2 5x2 6x2 7x2 8x2", groupTermY + "1x2 2x2 3x2 4x2 5x2 6x2 7x2 8x2",
 		}, []string{"ElectionGroupFlapping"}},
 		{"somebody writes over a record", []string{knownX + "1x60", malformedX + "0x20 1x40"}, []string{"ElectionGroupUnreadable"}},
+		{"somebody goes on writing over a record", []string{knownX + "1x20 0x40", malformedX + "0x20 1+1x40", pausedX + "1x60"}, []string{"ElectionGroupUnreadable"}},
+		{"somebody writes to a new key", []string{
+			knownX + "_x20 0x200", malformedX + "_x60 1x160", seesX + "1x220", completeX + "1x220",
+		}, []string{"ElectionGroupUnreadable"}},
+		{"an exporter finds what somebody has written", []string{
+			knownX + "_ 0x220", malformedX + "_ 1x220", seesX + "1x220", completeX + "0 1x220",
+		}, nil},
+		{"a second exporter finds what somebody has written", []string{
+			knownX + "0x220", malformedX + "1x220", seesX + "1x220", completeX + "1x220",
+			`election_group_malformed_records_total{role="reports",bucket="leaders",instance="y"} _x60 1x160`,
+		}, nil},
+		{"somebody wrote long ago, and the exporter has been away", []string{
+			knownX + "0x100 _x40 0x100", malformedX + "1x100 _x40 1x100", seesX + "1x100 _x40 1x100", completeX + "1x100 _x40 1x100",
+		}, []string{"ElectionObserverGone"}},
 		{"the exporter loses NATS while nobody leads", []string{
 			knownX + "1x20 0x60", seesX + "1x20 0x60",
 		}, []string{"ElectionObserverBlind"}},
@@ -288,6 +302,31 @@ func TestAlertsOfFailuresEndAndComeAgain(t *testing.T) {
 		}
 		if active != want {
 			t.Errorf("%s: %d alerts are active, want %d", end, active, want)
+		}
+	}
+}
+
+// Nor is a record that nobody can read, once nobody writes more of them.
+func TestTheAlertOfUnreadableRecordsEndsWithTheWrites(t *testing.T) {
+	t.Parallel()
+	for _, group := range []string{"0x60 ", "_x60 "} { // known before, and new
+		for _, tt := range []struct {
+			written string
+			after   int // scrapes since the first
+			want    int
+		}{
+			{"1x100", 2, 1}, {"1x100", 28, 1}, {"1x100", 32, 0},
+			{"1+1x100", 32, 1}, {"1+1x100", 95, 1}, {"1x50 2x50", 53, 1}, {"1x50 2x50", 85, 0},
+		} {
+			s := newScene(t, []string{malformedX + group + tt.written, completeX + "1x160"})
+			engine := newEngine(t)
+			active := 0
+			for _, rule := range rulesOf(t, exporterFile) {
+				active += len(s.evaluate(t, engine, rule.Expr, time.Duration(60+tt.after)*scrape))
+			}
+			if active != tt.want {
+				t.Errorf("%s%s, %d scrapes later: %d alerts are active, want %d", group, tt.written, tt.after, active, tt.want)
+			}
 		}
 	}
 }

@@ -50,7 +50,8 @@ type Group struct {
 	// Changes counts the leaders that followed another, by why the other left.
 	// It is shared, too.
 	Changes map[leader.Reason]int
-	// Malformed counts the records that could not be read.
+	// Malformed counts the records that could not be read, but those that others
+	// replaced before they were delivered.
 	Malformed int
 	// Confirmed reports whether anything was seen to happen since the leader's
 	// record was found: a renewal, or the claim itself. A record does not tell
@@ -114,6 +115,7 @@ type Board struct {
 	groups  map[string]*Group
 	ignored map[string]*Group // those for which there is no place
 	pauses  map[string]inspect.Pause
+	scrawls map[string]scrawl
 	state   State
 	wake    chan struct{} // closed at the next change
 }
@@ -138,7 +140,7 @@ func (b *Board) Follow(ctx context.Context, st store.PatternWatcher, failed func
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pauses.Go(func() { b.followPauses(ctx, st) })
-	return leader.ObserveFuncWithStore(ctx, st, ">", leader.Observer{
+	return leader.ObserveFuncWithStore(ctx, looker{st, b}, ">", leader.Observer{
 		Leader:  func(info leader.LeaderInfo) { b.update(func() { b.leader(info, time.Now()) }) },
 		Renewed: func(info leader.LeaderInfo) { b.update(func() { b.renewal(info, time.Now()) }) },
 		Present: func() { b.update(func() { b.state.Complete, b.state.Failure = true, "" }) },
@@ -256,6 +258,7 @@ func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
 	if info.ID == "" && info.Reason == leader.ReasonAbsent {
 		delete(b.groups, info.Group)
 		delete(b.ignored, info.Group)
+		delete(b.scrawls, info.Group)
 		b.fill()
 		return
 	}
@@ -313,7 +316,7 @@ func (b *Board) add(name string) *Group {
 	if b.groups == nil {
 		b.groups, b.ignored = make(map[string]*Group), make(map[string]*Group)
 	}
-	g := &Group{}
+	g := &Group{Malformed: b.scrawls[name].count}
 	g.Group = name
 	switch {
 	case len(b.groups) < MaxGroups:
@@ -330,7 +333,9 @@ func (b *Board) add(name string) *Group {
 // vacate notes that nobody leads, and why.
 func (g *Group) vacate(now time.Time) {
 	if g.Reason == leader.ReasonOverwritten {
-		g.Malformed++
+		// It may be a deletion, or have come just before the group was gone: the
+		// count went with that.
+		g.Malformed = max(1, g.Malformed)
 	}
 	g.end(g.fell(now), g.Reason, g.By, g.Why)
 	g.confirm()
