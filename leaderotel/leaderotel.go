@@ -44,11 +44,12 @@
 // They are those of package leaderprom under OpenTelemetry's names, such as
 // election.is_leader and election.heartbeat.duration. Their attributes are
 // named as the labels there (role, instance_id, bucket, …), so that exported to
-// Prometheus they have the same names, and the same dashboard and alerts serve.
-// The gauges are asked of the elections when the metrics are read, and end with
-// them. What an SDK has counted of an election it keeps for as long as it
-// lives, even when that has stopped; and it shows at most 2000 sets of
-// attributes of each metric unless told otherwise
+// Prometheus they have the same names, and the same dashboard and alerts serve:
+// the counters of which these look for the first increment are 0 from the start
+// of an election. The gauges are asked of the elections when the metrics are
+// read, and end with them. What an SDK has counted of an election it keeps for
+// as long as it lives, even when that has stopped; and it shows at most 2000
+// sets of attributes of each metric unless told otherwise
 // (sdkmetric.WithCardinalityLimit).
 package leaderotel
 
@@ -117,6 +118,7 @@ func (t *Telemetry) Hooks() leader.Hooks {
 		id := telemetry.IdentityOf(cfg)
 		m := &meter{t: t, id: id}
 		m.tracker = telemetry.Track(e, cfg, m)
+		m.begin()
 		s := spans{tracer: t.tracer, attrs: identify(id)}
 		return leader.JoinHooks(m.tracker.Hooks(), t.roster.Show(id, m), s.hooks())
 	}}
@@ -171,9 +173,21 @@ type meter struct {
 	tracker *telemetry.Tracker
 }
 
+// begin shows counters as 0 of which the first increment is to be seen. Package
+// leaderprom shows the same.
+func (m *meter) begin() {
+	for _, c := range telemetry.All(telemetry.Counter) {
+		if len(c.Definition().Labels) == 0 {
+			m.count(c, 0)
+		}
+	}
+}
+
 // Add implements telemetry.Sink.
-func (m *meter) Add(c telemetry.Metric, labels ...string) {
-	m.t.counters[c].Add(context.Background(), 1, metric.WithAttributeSet(m.attributes(c, labels)))
+func (m *meter) Add(c telemetry.Metric, labels ...string) { m.count(c, 1, labels...) }
+
+func (m *meter) count(c telemetry.Metric, more int64, labels ...string) {
+	m.t.counters[c].Add(context.Background(), more, metric.WithAttributeSet(m.attributes(c, labels)))
 }
 
 // Observe implements telemetry.Sink.

@@ -334,3 +334,31 @@ func TestMetricsAreMeasuredAndGaugesEndWithTheirElection(t *testing.T) {
 		}
 	})
 }
+
+// Alerts look for the first increment, and no monitoring system sees the one
+// with which a counter appears.
+func TestCountersThatAlertsLookForAreShownFromTheStart(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
+		e := begin(t.Context(), t, g.Store("a"), l.Hooks())
+		all := l.collect(t)
+		identity := []attribute.KeyValue{
+			attribute.String("role", "reports"), attribute.String("instance_id", "a"), attribute.String("bucket", "leaders"),
+		}
+		for _, want := range []struct {
+			name string
+			own  []attribute.KeyValue
+		}{
+			{"election.token_validation.failures", nil},
+			{"election.contention", nil},
+		} {
+			attrs := attribute.NewSet(slices.Concat(identity, want.own)...)
+			sum, _ := all[want.name].(metricdata.Sum[int64])
+			if !slices.ContainsFunc(sum.DataPoints, func(p metricdata.DataPoint[int64]) bool {
+				return p.Attributes.Equals(&attrs) && p.Value == 0
+			}) {
+				t.Errorf("%s of %v is not 0, but: %+v", want.name, want.own, sum.DataPoints)
+			}
+		}
+		stop(t, e)
+	})
+}

@@ -13,5 +13,9 @@
 //		return leader.JoinHooks(tracker.Hooks(), roster.Show(telemetry.IdentityOf(cfg), tracker))
 //	}}
 //
+// Alerts look for the first increment of some counters, and a monitoring system
+// does not see the one with which a counter appears. So an adapter shows each
+// counter that has no labels of its own as 0 from the start of an election.
+//
 // No measurement and no label ever holds a token.
 package telemetry
