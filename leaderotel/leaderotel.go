@@ -181,6 +181,9 @@ func (m *meter) begin() {
 			m.count(c, 0)
 		}
 	}
+	for _, kind := range []string{leader.NoteRegressed, leader.NoteOverrun} {
+		m.count(telemetry.Failures, 0, kind)
+	}
 }
 
 // Add implements telemetry.Sink.

@@ -348,6 +348,8 @@ func TestCountersThatAlertsLookForAreShownFromTheStart(t *testing.T) {
 			name string
 			own  []attribute.KeyValue
 		}{
+			{"election.failures", []attribute.KeyValue{attribute.String("error_type", leader.NoteRegressed)}},
+			{"election.failures", []attribute.KeyValue{attribute.String("error_type", leader.NoteOverrun)}},
 			{"election.token_validation.failures", nil},
 			{"election.contention", nil},
 		} {

@@ -151,6 +151,27 @@ func TestTheMetricsAreThoseOfTheSpecificationAndCleanToPromlint(t *testing.T) {
 	})
 }
 
+// Alerts look for the first increment, and no monitoring system sees the one
+// with which a counter appears.
+func TestCountersThatAlertsLookForAreShownFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewPedanticRegistry()
+		e := begin(t, memstore.New(), config("reports", "worker-1", metrics(t, reg).Hooks()))
+		const id = "instance_id=worker-1,role=reports"
+		all := gather(t, reg)
+		for _, name := range []string{
+			"election_failures_total{bucket=leaders,error_type=regressed," + id + "}",
+			"election_failures_total{bucket=leaders,error_type=overrun," + id + "}",
+			"election_token_validation_failures_total{bucket=leaders," + id + "}",
+		} {
+			if c := all[name].GetCounter(); c == nil || c.GetValue() != 0 {
+				t.Errorf("%s: %v", name, c)
+			}
+		}
+		stop(t, e)
+	})
+}
+
 // specified is what the specification says of the metrics, word for word.
 const specified = `
 - ~election_is_leader~ (gauge) — 1 if current instance is leader, 0 otherwise. Labels: ~role~, ~instance_id~, ~bucket~

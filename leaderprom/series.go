@@ -3,6 +3,7 @@ package leaderprom
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
@@ -26,7 +27,7 @@ func newSeries(id telemetry.Identity) *series {
 		d := m.Definition()
 		s.counters[m] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Prometheus(), Help: d.Help}, labels(d))
 		if len(d.Labels) == 0 {
-			s.counter(m, nil) // shown as 0 from the beginning
+			s.counter(m, nil) // shown as 0 from the beginning: the first increment is to be seen
 		}
 	}
 	for _, m := range telemetry.All(telemetry.Histogram) {
@@ -35,6 +36,10 @@ func newSeries(id telemetry.Identity) *series {
 		if len(d.Labels) == 0 {
 			s.histogram(m, nil)
 		}
+	}
+	// Alerts look for the first of these, too. Package leaderotel shows the same.
+	for _, kind := range []string{leader.NoteRegressed, leader.NoteOverrun} {
+		s.counter(telemetry.Failures, []string{kind})
 	}
 	return s
 }

@@ -194,8 +194,15 @@ func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 		{"one renewal fails", []string{isLeaderA + "1x60", renewedA + "0+30x60", unknownA + "0x20 1x40"}, nil},
 		{"a connection is lost", []string{isLeaderB + "1x60", connA + "1x20 0x10 1x30"}, []string{"ElectionDisconnected"}},
 		{"a connection is lost and found", []string{isLeaderB + "1x60", connA + "1x20 0x2 1x38"}, nil},
-		{"the store forgets for the first time", []string{isLeaderA + "1x60", lostA + "_x20 1x40"}, []string{"ElectionStoreLostWrites"}},
-		{"work outlives its term", []string{isLeaderA + "1x60", overranA + "_x20 1x40"}, []string{"ElectionWorkDoesNotStop"}},
+		{"the store forgets for the first time", []string{isLeaderA + "1x60", lostA + "0x20 1x40"}, []string{"ElectionStoreLostWrites"}},
+		{"work outlives its term", []string{isLeaderA + "1x60", overranA + "0x20 1x40"}, []string{"ElectionWorkDoesNotStop"}},
+		{"an instance starts", []string{isLeaderA + "_x20 1x40", lostA + "_x20 0x40", overranA + "_x20 0x40"}, nil},
+		{"the store forgot days ago, and so did work, and a new Prometheus looks", []string{
+			isLeaderA + "1x20", lostA + "1x20", overranA + "1x20",
+		}, nil},
+		{"they did long before a gap", []string{
+			isLeaderA + "1x200 _x4 1x137", lostA + "1x200 _x30 1x111", overranA + "1x200 _x30 1x111",
+		}, nil},
 		{"another failure", []string{isLeaderA + "1x60", otherA + "_x20 1x40"}, nil},
 		{"a stale leader acts", []string{isLeaderA + "1x60", staleA + "0x20 1x40"}, []string{"ElectionStaleToken"}},
 	}
@@ -294,7 +301,7 @@ func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 func TestAlertsOfFailuresEndAndComeAgain(t *testing.T) {
 	t.Parallel()
 	for end, want := range map[string]int{"1x200": 0, "1x200 2x20": 2} {
-		s := newScene(t, []string{lostA + "_x10 " + end, overranA + "_x10 " + end})
+		s := newScene(t, []string{lostA + "0x10 " + end, overranA + "0x10 " + end})
 		engine := newEngine(t)
 		active := 0
 		for _, rule := range rules(t) {
