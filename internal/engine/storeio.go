@@ -11,6 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/polled"
 	"github.com/seed-ff2cb582/leader/internal/preference"
 	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/internal/shield"
@@ -335,7 +336,7 @@ func (s *storeIO) persist(try func() error) bool {
 func (s *storeIO) poll() {
 	e := s.env
 	var (
-		group, control polled
+		group, control polled.Reads
 		lasting        trouble
 	)
 	for watched, said := false, false; ; {
@@ -375,34 +376,13 @@ func (s *storeIO) poll() {
 	}
 }
 
-// polled is what reads of one record have shown so far. A watch is promised not
-// to go back without a reason; whoever polls has to see to that.
-type polled struct {
-	revision uint64
-	stale    int // reads in a row that showed an older state
-}
-
-// staleReads is how many reads in a row must show an older state before it is
-// believed: one may come from a replica that lags.
-const staleReads = 3
-
-// believe takes in a read, and reports whether it is to be passed on.
-func (p *polled) believe(revision uint64) bool {
-	if revision < p.revision && p.stale < staleReads-1 {
-		p.stale++
-		return false
-	}
-	p.revision, p.stale = revision, 0
-	return true
-}
-
 // pollOne reads one record, and passes it on if it is believed. One that was
 // read before is passed on, too: the core knows it by its revision.
-func (s *storeIO) pollOne(key string, p *polled) error {
+func (s *storeIO) pollOne(key string, reads *polled.Reads) error {
 	ctx, cancel := s.env.bounded()
 	defer cancel()
 	entry, err := s.env.store.Get(ctx, key)
-	if err == nil && p.believe(entry.Revision) {
+	if err == nil && reads.Believe(entry.Revision) {
 		s.env.inbox.observed(entry, key != s.env.cfg.Group)
 	}
 	return err

@@ -1,0 +1,24 @@
+// Package polled judges what is read of a record over and over, in the place of
+// a watch.
+package polled
+
+// staleReads is how many reads in a row must show an older state before it is
+// believed: one may come from a replica that lags.
+const staleReads = 3
+
+// Reads are what the reads of one record have shown so far. A watch is promised
+// not to go back without a reason; whoever polls has to see to that.
+type Reads struct {
+	revision uint64
+	stale    int // reads in a row that showed an older state
+}
+
+// Believe takes in a read, and reports whether it is to be passed on.
+func (r *Reads) Believe(revision uint64) bool {
+	if revision < r.revision && r.stale < staleReads-1 {
+		r.stale++
+		return false
+	}
+	r.revision, r.stale = revision, 0
+	return true
+}
