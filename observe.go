@@ -32,8 +32,10 @@ import (
 // An error is yielded when the store cannot be watched. If the reader goes on
 // after it, that is tried again, unless the pattern is none (ErrInvalidConfig).
 // When the store's connection is closed for good, ErrConnectionClosed is
-// yielded last. A store without a watch is polled, and a read that fails is
-// passed over.
+// yielded last. A store without a watch is polled. A read that fails is passed
+// over, but one that fails for good (store.ErrPermanent) is yielded as an error
+// and repeated. An older state than the last is passed over, too, until three
+// reads in a row show it.
 func ObserveWithStore(ctx context.Context, st store.Store, pattern string) iter.Seq2[LeaderInfo, error] {
 	return func(yield func(LeaderInfo, error) bool) {
 		o, more := observation.New(pattern), true
@@ -63,11 +65,11 @@ type Observer struct {
 	// group that matches: what is not known by then does not exist. It is
 	// called again after interruptions.
 	Present func()
-	// Failed is told why the groups cannot be watched; that is tried again. It
-	// is also told if the present state cannot be read for want of a
-	// permission: then Present is not called, and Leader hears of each group
-	// with its next renewal. Without Failed, ObserveFunc returns the first
-	// error of either kind.
+	// Failed is told why the groups cannot be watched; that is tried again, as
+	// is a read that fails for good in a store without a watch. It is also told
+	// if the present state cannot be read for want of a permission: then
+	// Present is not called, and Leader hears of each group with its next
+	// renewal. Without Failed, ObserveFunc returns the first error of any kind.
 	Failed func(error)
 }
 

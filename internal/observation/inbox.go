@@ -14,21 +14,25 @@ import (
 type inbox struct{ *latest.Queue[string, arrival] }
 
 // An arrival is an entry and when it arrived, which is what its lease counts
-// from, or the end of the present state.
+// from, or the end of the present state, or that reading fails.
 type arrival struct {
-	entry store.Entry
-	at    time.Time
-	end   bool
-	err   error // why the present state cannot be read
+	entry  store.Entry
+	at     time.Time
+	end    bool
+	failed bool
+	err    error // why the present state cannot be read, or why reading fails
 	// vacancy, if not nil, is one that came before the entry and that nobody
 	// has taken. It alone says why the leader whom the observer knows left, and
 	// a successor that waits replaces it within a millisecond.
 	vacancy *store.Entry
 }
 
-// endMark stands for the end of the present state among the keys. No key is
-// empty.
-const endMark = ""
+// These stand for the end of the present state, and for a read that failed,
+// among the keys. No key is empty or has a space in it.
+const (
+	endMark  = ""
+	failMark = " "
+)
 
 func newInbox() inbox {
 	q := latest.New[string, arrival]()
@@ -50,3 +54,6 @@ func (in inbox) put(e store.Entry) { in.Put(e.Key, arrival{entry: e, at: time.No
 // mark puts the end of the present state in, behind all that waits. One that
 // waits there already moves back, since it may tell of an error that is over.
 func (in inbox) mark(err error) { in.PutLast(endMark, arrival{end: true, err: err}) }
+
+// fail puts in why reading fails, behind all that waits.
+func (in inbox) fail(err error) { in.PutLast(failMark, arrival{failed: true, err: err}) }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/internal/connstate"
 	"github.com/seed-ff2cb582/leader/internal/leadership"
+	"github.com/seed-ff2cb582/leader/internal/polled"
 	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
@@ -73,7 +74,7 @@ func (o *Observation) Follow(ctx context.Context, st store.Store) error {
 	defer cancel(nil)
 	defer connstate.WhenClosed(st, func() { cancel(store.ErrClosed) })()
 	for {
-		stop, err := o.watch(ctx, st)
+		stop, err := o.watch(ctx, st, cancel)
 		if err == nil {
 			o.run(ctx)
 			stop()
@@ -113,24 +114,38 @@ func (o *Observation) Check(st store.Store) error {
 // isControl reports whether a key is a control record's, and so no group.
 func isControl(key string) bool { return strings.HasPrefix(key, record.ControlKey("")) }
 
-// watch begins to fill the inbox.
-func (o *Observation) watch(ctx context.Context, st store.Store) (stop func(), err error) {
-	first := sync.OnceFunc(func() { o.in.mark(nil) })
+// watch begins to fill the inbox. It calls end with store.ErrClosed where a
+// read finds the store closed.
+func (o *Observation) watch(ctx context.Context, st store.Store, end func(error)) (stop func(), err error) {
 	switch w := st.(type) {
 	case store.PatternWatcher:
 		return w.WatchPattern(ctx, o.pattern, o.in.put, o.in.mark)
 	case store.Watcher:
+		first := sync.OnceFunc(func() { o.in.mark(nil) })
 		return w.Watch(ctx, []string{o.pattern}, func(e store.Entry) { o.in.put(e); first() })
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for {
+		var reads polled.Reads
+		for present := false; ; {
 			shield.Call(func() {
-				if e, err := st.Get(ctx, o.pattern); err == nil {
+				e, err := st.Get(ctx, o.pattern)
+				switch {
+				case err == nil && reads.Believe(e.Revision):
 					o.in.put(e)
-					first()
+					if !present {
+						present = true
+						o.in.mark(nil)
+					}
+				case errors.Is(err, store.ErrClosed):
+					end(store.ErrClosed)
+				case store.Classify(err) == store.Permanent:
+					// As of a store that cannot be watched: what fails now and
+					// then is passed over, and this does not pass by itself.
+					present = false
+					o.in.fail(err)
 				}
 			}, func(value any, _ []byte) {
 				o.in.mark(fmt.Errorf("%w: the store's Get panicked: %v", store.ErrUnknown, shield.Value(value)))
@@ -175,7 +190,7 @@ func (o *Observation) takeIn(ctx context.Context) bool {
 		switch {
 		case !ok:
 			return true
-		case a.end && !o.presented(a.err), a.vacancy != nil && !o.arrived(*a.vacancy, a.at), !a.end && !o.arrived(a.entry, a.at):
+		case a.failed && !o.Failed(a.err), a.end && !o.presented(a.err), a.vacancy != nil && !o.arrived(*a.vacancy, a.at), !a.end && !a.failed && !o.arrived(a.entry, a.at):
 			return false
 		}
 	}
