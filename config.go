@@ -354,7 +354,7 @@ func (c ElectionConfig) validateTimes(v *validator) {
 	v.notNegative("DisconnectGracePeriod", c.DisconnectGracePeriod)
 	v.notNegative("DemoteTimeout", c.DemoteTimeout)
 	v.notNegative("Fencing.ValidationInterval", c.Fencing.ValidationInterval)
-	v.check(c.ClockDrift > 0 && c.ClockDrift <= 0.3, "ClockDrift", c.ClockDrift, "must be more than 0 and at most 0.3")
+	v.check(c.ClockDrift > 0 && c.ClockDrift <= leadership.MaxDrift, "ClockDrift", c.ClockDrift, "must be more than 0 and at most 0.3")
 	v.notNegative("HealthCheckInterval", c.HealthCheckInterval)
 	v.check(c.HealthCheckTimeout >= 0 && c.HealthCheckTimeout <= max(c.HealthCheckInterval, 0), "HealthCheckTimeout", c.HealthCheckTimeout,
 		fmt.Sprintf("must not be negative, nor longer than HealthCheckInterval (%v)", c.HealthCheckInterval))

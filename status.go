@@ -125,7 +125,9 @@ type LeaderInfo struct {
 	ConnectionParams []byte
 	Meta             map[string]string
 	// Until is when the lease as seen from here runs out, unless it is renewed:
-	// nobody else leads before, if nobody releases. Zero if nobody leads.
+	// nobody else leads before, if nobody releases. It counts the ClockDrift
+	// that the record states, by which the others wait, too; where it states
+	// none, DefaultClockDrift. Zero if nobody leads.
 	Until time.Time
 	// Acquired is when the term began, and Renewed when its record was written
 	// last: by the claim, by a renewal or, if nobody leads, by whoever ended

@@ -29,13 +29,12 @@ import (
 // others change or delete; an entry that is gone comes back with the leader's
 // next renewal, for the leader itself may have withdrawn it. It removes the
 // entry of a leader that has left, and that of one that has fallen silent when
-// the lease has run out as seen from here (TTL and leader.DefaultClockDrift
-// after the latest renewal arrived) and a read of the store confirms that the
-// record has not changed since. If the store cannot be read, it removes
-// nothing: then it is the one that is cut off. Where the store answers reads
-// from a replica that lags behind, it may remove the entry of a leader that
-// lives, once in a term; the leader's next renewal that it hears of has it
-// announced again.
+// the lease has run out as seen from here (leader.LeaderInfo.Until) and a read
+// of the store confirms that the record has not changed since. If the store
+// cannot be read, it removes nothing: then it is the one that is cut off. Where
+// the store answers reads from a replica that lags behind, it may remove the
+// entry of a leader that lives, once in a term; the leader's next renewal that
+// it hears of has it announced again.
 //
 // An entry of a later term than the group's it leaves alone ([Superseded]): a
 // store that was made anew needs that entry to be deleted, or a leader that

@@ -26,6 +26,10 @@ const MaxTTL = time.Hour
 // configuration says otherwise. chrony may slew a clock by 8.3 % (maxslewrate).
 const DefaultDrift = 0.10
 
+// MaxDrift bounds the drift that a configuration may state, and so the one that
+// anybody is believed to have.
+const MaxDrift = 0.3
+
 // ErrInvalid is leader.ErrInvalidConfig.
 var ErrInvalid = errors.New("leader: invalid configuration")
 
@@ -103,7 +107,7 @@ func Of(group string, e store.Entry, now time.Time) (Info, machine.Seen) {
 	case machine.Held:
 		info.ID, info.Priority, info.Version = r.ID, r.Priority, r.Version
 		info.Address, info.Params, info.Meta = r.Address, r.Params, r.Meta
-		info.Until = now.Add(machine.Wait(Believed(seen.Rec.TTL), DefaultDrift))
+		info.Until = now.Add(machine.Wait(Believed(seen.Rec.TTL), drift(r)))
 	case machine.Vacant:
 		info.Reason, info.By, info.Why, info.Successor = machine.Reason(r.Reason), r.By, r.Why, r.Successor
 	case machine.Bare:
@@ -123,6 +127,15 @@ func Believed(ttl time.Duration) time.Duration {
 		return MaxTTL
 	}
 	return ttl
+}
+
+// drift is the one by which the candidates of a group wait for the holder of a
+// record: that which it states, since all of a group have the same.
+func drift(r record.Record) float64 {
+	if r.Drift <= 0 || r.Drift > MaxDrift {
+		return DefaultDrift
+	}
+	return float64(r.Drift)
 }
 
 // Lease is for how long whoever sees a record has to leave it alone, and 0 if

@@ -104,8 +104,8 @@ func (p *Params) UnmarshalJSON(b []byte) error {
 // nothing.
 type Fraction float64
 
-// UnmarshalJSON takes whatever is no fraction for zero: nothing depends on the
-// number but a warning, which must not cost the group a wait.
+// UnmarshalJSON takes whatever is no fraction for zero: no candidate depends on
+// the number but for a warning, which must not cost the group a wait.
 func (f *Fraction) UnmarshalJSON(b []byte) error {
 	v, err := strconv.ParseFloat(string(b), 64)
 	if err != nil || v <= 0 || v >= 1 {
