@@ -30,9 +30,9 @@ const (
 // the profile has a value for and that are zero: TTL, HeartbeatInterval,
 // ConnectionTimeout, RetryConfig, DeleteOnStop, Fencing. A HeartbeatInterval
 // that is filled in beside a TTL of the caller's is at most a third of it; a
-// TTL that is filled in beside a HeartbeatInterval is at least three of them.
-// DeleteOnStop cannot be told from unset when it is false: to keep it so, reset
-// it afterwards.
+// TTL that is filled in beside a HeartbeatInterval is at least three of them, in
+// whole milliseconds. DeleteOnStop cannot be told from unset when it is false:
+// to keep it so, reset it afterwards.
 //
 // A value that is no profile changes nothing.
 func (c ElectionConfig) WithProfile(p Profile) ElectionConfig {
@@ -40,7 +40,7 @@ func (c ElectionConfig) WithProfile(p Profile) ElectionConfig {
 		return c
 	}
 	v := p.values()
-	ttl, heartbeat := max(v.TTL, 3*min(c.HeartbeatInterval, MaxTTL)), v.HeartbeatInterval
+	ttl, heartbeat := max(v.TTL, wholeMilliseconds(3*min(c.HeartbeatInterval, MaxTTL))), v.HeartbeatInterval
 	if c.TTL > 0 {
 		heartbeat = min(heartbeat, c.TTL/3)
 	}
@@ -51,6 +51,11 @@ func (c ElectionConfig) WithProfile(p Profile) ElectionConfig {
 	def(&c.DeleteOnStop, v.DeleteOnStop)
 	def(&c.Fencing, v.Fencing)
 	return c
+}
+
+// wholeMilliseconds rounds d up: a TTL is of whole milliseconds.
+func wholeMilliseconds(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
 // values are the fields of a profile. DisconnectGracePeriod is in none of them:

@@ -57,6 +57,18 @@ func TestAProfileSuitsTheTTLOrTheHeartbeatOfTheCaller(t *testing.T) {
 	}
 }
 
+// A TTL has to be of whole milliseconds, which three intervals need not be.
+func TestAProfileRoundsTheTTLThatItFillsIn(t *testing.T) {
+	for _, p := range profiles {
+		for _, d := range []time.Duration{10 * time.Second / 3, 20*time.Second/3 + 1, 7*time.Second + time.Nanosecond} {
+			c := named(leader.ElectionConfig{HeartbeatInterval: d}).WithProfile(p)
+			if err := c.Validate(); err != nil || c.HeartbeatInterval != d {
+				t.Errorf("%v beside HeartbeatInterval %v: %v", p, d, err)
+			}
+		}
+	}
+}
+
 func TestAProfileDoesNotHideWrongValues(t *testing.T) {
 	for _, c := range []leader.ElectionConfig{{TTL: -time.Second}, {HeartbeatInterval: -1}, {HeartbeatInterval: 1 << 62}} {
 		if err := named(c).WithProfile(leader.ProfileStable).Validate(); !errors.Is(err, leader.ErrInvalidConfig) {
