@@ -30,7 +30,8 @@ type Election struct {
 
 // New returns an election of a group of its own, in which another candidate
 // leads: once it is started, it follows, until the test promotes it. Whenever
-// it does not lead, the other one does, so it never leads by itself.
+// it does not lead, the other one does, so it does not lead by itself, unless
+// the other one loses the record: after [Group.DeleteRecord] either may lead.
 //
 // The election is not started: that is for the code under test to do, with its
 // callbacks. cfg is as for [NewGroup]; the default of InstanceID is "self".
