@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -451,6 +453,53 @@ func TestClientsOfAgentsSayTheTokenOverLoopback(t *testing.T) {
 			}
 			l.checkApart()
 		})
+	}
+}
+
+// clockless is what a client in Python is told by clocks that a test moves, on
+// a system that has none which runs on while it is suspended, such as macOS.
+const clockless = `
+import os, sys, time
+sys.path.insert(0, "../../examples/agent/python")
+from leader_agent import Candidate
+
+clocks = {"monotonic": 100.0, "time": 1e9}
+vars(time).pop("CLOCK_BOOTTIME", None)
+time.monotonic, time.time = lambda: clocks["monotonic"], lambda: clocks["time"]
+
+candidate = Candidate(sys.argv[1], "reports", "a").__enter__()
+terms = candidate.terms()
+trusted = next(terms).trusted
+for moved in "neither", "monotonic", "time":
+    if moved in clocks:
+        clocks[moved] += 60
+    print(moved, trusted(), flush=True)
+    clocks.update(monotonic=100.0, time=1e9)
+os._exit(0)  # the agent would answer no farewell
+`
+
+// A monotonic clock stands still while such a system is suspended, and others
+// set its wall clock: the earlier verdict counts.
+func TestTheClientInPythonGoesByTwoClocksWhereNoneRunsOn(t *testing.T) {
+	t.Parallel()
+	spoken(t, "python3")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/candidates") {
+			fmt.Fprint(w, `{"candidate":"c","term":7,"token":"t","trust_for_ms":10000,"keepalive_after_ms":1000}`)
+			return
+		}
+		<-ctx.Done() // nothing renews the trust
+	}))
+	defer agent.Close()
+	defer cancel() // what waits for it
+	cmd := exec.CommandContext(ctx, "python3", "-c", clockless, agent.URL)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Stderr = t.Output()
+	said, err := cmd.Output()
+	if want := "neither True\nmonotonic False\ntime False\n"; err != nil || string(said) != want {
+		t.Errorf("%v: %q, want %q", err, said, want)
 	}
 }
 

@@ -21,6 +21,11 @@ def now():
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
+def instant():
+    """now(), and the wall clock where a suspension stops the other, though it may be set: the earlier verdict counts."""
+    return now(), now() if hasattr(time, "CLOCK_BOOTTIME") else time.time()
+
+
 class Problem(Exception):
     """What the agent refuses: its code says why."""
     code = property(lambda self: self.args[0])
@@ -38,12 +43,16 @@ class Term:
     @property
     def until(self):
         """When the trust ends, by now(), unless it is extended; 0 if it has ended for good."""
+        return self._ends()[0]
+
+    def _ends(self):
         with self._candidate.changed:
-            return self._candidate.until if self._candidate.term == self.number else 0
+            return self._candidate.ends if self._candidate.term == self.number else (0, 0)
 
     def trusted(self):
         """Reports whether the program may act. A pause may follow: keep the steps short."""
-        return now() < self.until
+        ends = self._ends()
+        return all(at < end for at, end in zip(instant(), ends))
 
 
 class Candidate:
@@ -54,7 +63,7 @@ class Candidate:
         self._base = f"/v1/groups/{urllib.parse.quote(group, safe='')}/candidates"
         self._wish = dict(settings, instance_id=instance_id)
         self._path, self._pace, self._given, self._stopped = None, 1, 0, 0
-        self.term, self.token, self.until, self._over = 0, "", 0, False
+        self.term, self.token, self.ends, self._over = 0, "", (0, 0), False
         self.changed, self._wake = threading.Condition(), threading.Event()
         self._threads = [threading.Thread(target=t, daemon=True) for t in (self._stay, self._listen)]
 
@@ -90,12 +99,12 @@ class Candidate:
         with self.changed:
             term = answer.get("term", 0) if answer["trust_for_ms"] > 0 else 0
             self.term = term if term > self._stopped and not self._over else 0
-            self.token, self.until = answer.get("token", ""), sent + answer["trust_for_ms"] / 1000
+            self.token, self.ends = answer.get("token", ""), tuple(at + answer["trust_for_ms"] / 1000 for at in sent)
             self._given, self._pace = max(self._given, term), answer["keepalive_after_ms"] / 1000
             self.changed.notify_all()
 
     def _campaign(self):
-        sent, answer = now(), self._ask("POST", self._base, self._wish)
+        sent, answer = instant(), self._ask("POST", self._base, self._wish)
         self._path, self._given = f"{self._base}/{answer['candidate']}", 0
         self._take(sent, answer)
 
@@ -104,7 +113,7 @@ class Candidate:
             try:
                 if self._path is None:
                     self._campaign()
-                sent = now()  # never later: what the answer grants counts from here
+                sent = instant()  # never later: what the answer grants counts from here
                 self._take(sent, self._ask("POST", f"{self._path}/keepalive"))
             except FAILURES as failure:  # the trust runs out, unless an answer comes
                 if getattr(failure, "code", "") == "no_candidate":
