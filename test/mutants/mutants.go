@@ -210,7 +210,7 @@ func untrue() []mutant {
 			{machine + "hold.go", "c.s.Grant.Renewal++\n", "c.s.Grant.Renewal++\n\tc.s.Grant.Term = rev\n"},
 		}, simulated("20")},
 		{33, "tokens are compared for order", []edit{
-			{"status.go", "return t.Number > last.Number || t.Number == last.Number && t.Token == last.Token", "return t.Token >= last.Token"},
+			{"status.go", "return t.Number > last.Number || t == last && !t.IsZero()", "return t.Token >= last.Token"},
 		}, root("TestTermSupersedesLargerNumbersAndItself")},
 	}
 }
