@@ -168,7 +168,7 @@ func TestElectionWithNKeys(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(seeds, role), seed, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		users = append(users, &server.NkeyUser{Nkey: public, Permissions: user(role, rights(t, heading(role), republishing)).Permissions})
+		users = append(users, &server.NkeyUser{Nkey: public, Permissions: user(role, rights(t, role, republishing)).Permissions})
 	}
 	srv := natslab.Start(t, func(o *server.Options) { o.Nkeys = users })
 	connect := func(role string) *nats.Conn {
@@ -255,7 +255,7 @@ func (i *issuer) credentials(name, role string) {
 	_, seed, public := newUser(i.t)
 	claims := jwt.NewUserClaims(public)
 	claims.Name = name
-	for _, r := range rights(i.t, heading(role), republishing) {
+	for _, r := range rights(i.t, role, republishing) {
 		if r.publish {
 			claims.Pub.Allow.Add(r.subject)
 		} else {
@@ -390,7 +390,7 @@ func TestElectionThroughALeafNodeInTheHubsDomain(t *testing.T) {
 	}
 	remote := &url.URL{Scheme: "nats-leaf", User: url.UserPassword("admin", "admin"), Host: net.JoinHostPort("127.0.0.1", big.NewInt(int64(vars.LeafNode.Port)).String())}
 	l := &lab{tb: t}
-	cand := user(candidate, inDomain(rights(t, heading(candidate), republishing), "hub"))
+	cand := user(candidate, inDomain(rights(t, candidate, republishing), "hub"))
 	leaf := natslab.Start(t, natslab.Users(natslab.Admin(), cand), natslab.Domain("leaf"), func(o *server.Options) {
 		o.LeafNode.Remotes = []*server.RemoteLeafOpts{{URLs: []*url.URL{remote}}}
 	})

@@ -102,8 +102,44 @@ func block(tb testing.TB, heading, language string) string {
 	return text + "\n"
 }
 
-// rights reads the table of a role.
-func rights(tb testing.TB, heading, kind string) []right {
+// documentedRoles returns whom the document gives rights, by its headings.
+func documentedRoles(tb testing.TB) (roles []string) {
+	tb.Helper()
+	text, _, ok := strings.Cut(section(tb, "## Permissions"), "\n### Further rights\n")
+	for _, found := range regexp.MustCompile(`(?m)^### (\S+)$`).FindAllStringSubmatch(text, -1) {
+		roles = append(roles, strings.ToLower(found[1]))
+	}
+	if !ok || len(roles) == 0 {
+		tb.Fatalf("the document gives rights to %q", roles)
+	}
+	return roles
+}
+
+// rights returns what a role may do, by its table. A caretaker's text says what
+// takes the place of one of an operator's rights.
+func rights(tb testing.TB, role, kind string) []right {
+	tb.Helper()
+	if role != caretaker {
+		return tabled(tb, heading(role), kind)
+	}
+	swap := regexp.MustCompile("operator who publishes to `([^`]+)` in place of `([^`]+)`").
+		FindStringSubmatch(strings.Join(strings.Fields(section(tb, heading(caretaker))), " "))
+	if swap == nil {
+		tb.Fatal("the caretaker's section does not say how its rights differ from an operator's")
+	}
+	all := renamed(tabled(tb, heading(operator), kind), operator, caretaker)
+	for i, r := range all {
+		if r.publish && r.subject == swap[2] {
+			all[i].subject = swap[1]
+			return all
+		}
+	}
+	tb.Fatalf("an operator may not publish to %s", swap[2])
+	return nil
+}
+
+// tabled reads the table of a role.
+func tabled(tb testing.TB, heading, kind string) []right {
 	tb.Helper()
 	bold := regexp.MustCompile(`\*\*([^*]+)\*\*`)
 	var all []right

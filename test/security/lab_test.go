@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -33,7 +34,9 @@ const (
 const (
 	candidate = "candidate"
 	observer  = "observer"
+	viewer    = "viewer"
 	operator  = "operator"
+	caretaker = "caretaker"
 	admin     = "admin"
 )
 
@@ -58,10 +61,10 @@ func startLab(tb testing.TB, nodes int, kind string, lacks map[string][]right) *
 	tb.Helper()
 	users := []*server.User{natslab.Admin()}
 	users[0].Username = "root" // what no role may do is arranged by this one
-	for _, role := range []string{candidate, observer, operator, admin} {
+	for _, role := range documentedRoles(tb) {
 		all, less := lacks[role]
 		if !less {
-			all = rights(tb, heading(role), kind)
+			all = rights(tb, role, kind)
 		}
 		users = append(users, user(role, all))
 	}
@@ -298,15 +301,16 @@ type watcher struct {
 }
 
 type observation struct {
-	info leader.LeaderInfo
-	err  error
+	info     leader.LeaderInfo
+	err      error
+	complete bool // all that there is has been seen
 }
 
 // observe follows the group by leader.Observe.
 func observe(tb testing.TB, nc *nats.Conn) *watcher {
 	tb.Helper()
-	return follow(tb, func(ctx context.Context, see func(leader.LeaderInfo, error) bool) {
-		leader.Observe(ctx, nc, bucket, group)(see)
+	return follow(tb, func(ctx context.Context, see func(observation) bool) {
+		leader.Observe(ctx, nc, bucket, group)(told(see))
 	})
 }
 
@@ -314,21 +318,51 @@ func observe(tb testing.TB, nc *nats.Conn) *watcher {
 func observeWith(tb testing.TB, nc *nats.Conn, opts natsstore.Options) *watcher {
 	tb.Helper()
 	st := openStore(tb, nc, opts)
-	return follow(tb, func(ctx context.Context, see func(leader.LeaderInfo, error) bool) {
-		leader.ObserveWithStore(ctx, st, group)(see)
+	return follow(tb, func(ctx context.Context, see func(observation) bool) {
+		leader.ObserveWithStore(ctx, st, group)(told(see))
 	})
 }
 
-func follow(tb testing.TB, run func(context.Context, func(leader.LeaderInfo, error) bool)) *watcher {
+func told(see func(observation) bool) func(leader.LeaderInfo, error) bool {
+	return func(info leader.LeaderInfo, err error) bool { return see(observation{info: info, err: err}) }
+}
+
+// view follows the groups of a pattern as the commands do that show them to
+// others: with what is paused, and by a store that watches the whole bucket if
+// that is the pattern.
+func view(tb testing.TB, nc *nats.Conn, pattern string) *watcher {
+	tb.Helper()
+	st := openStore(tb, nc, natsstore.Options{WatchWholeBucket: pattern == ">"})
+	return follow(tb, func(ctx context.Context, see func(observation) bool) {
+		if pattern == ">" {
+			stop, err := st.WatchPattern(ctx, inspect.ControlKey(">"), func(store.Entry) {}, func(error) {})
+			if err != nil {
+				see(observation{err: err})
+				return
+			}
+			defer stop()
+		}
+		err := leader.ObserveFuncWithStore(ctx, st, pattern, leader.Observer{
+			Leader:  func(info leader.LeaderInfo) { see(observation{info: info}) },
+			Present: func() { see(observation{complete: true}) },
+			Failed:  func(err error) { see(observation{err: err}) },
+		})
+		if err != nil {
+			see(observation{err: err})
+		}
+	})
+}
+
+func follow(tb testing.TB, run func(context.Context, func(observation) bool)) *watcher {
 	tb.Helper()
 	w := &watcher{tb: tb, seen: make(chan observation)}
 	//nolint:usetesting // ended by the cleanup, which waits
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		run(ctx, func(info leader.LeaderInfo, err error) bool {
+		run(ctx, func(o observation) bool {
 			select {
-			case w.seen <- observation{info, err}:
+			case w.seen <- o:
 				return true
 			case <-ctx.Done():
 				return false

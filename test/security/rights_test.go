@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +75,7 @@ func wholeElection(t *testing.T, l *lab, kind string) {
 // made.
 func lacking(t *testing.T, role, kind string, r right) *lab {
 	t.Helper()
-	l := startLab(t, 1, kind, map[string][]right{role: without(rights(t, heading(role), kind), r)})
+	l := startLab(t, 1, kind, map[string][]right{role: without(rights(t, role, kind), r)})
 	makeBucket(t, l.connect("root"), kind)
 	return l
 }
@@ -83,7 +86,7 @@ func lacking(t *testing.T, role, kind string, r right) *lab {
 func eachRight(t *testing.T, role string, checks map[string]func(*testing.T, *lab, right)) {
 	t.Helper()
 	for _, kind := range []string{republishing, other} {
-		for _, r := range rights(t, heading(role), kind) {
+		for _, r := range rights(t, role, kind) {
 			t.Run(kind+"/"+r.String(), func(t *testing.T) {
 				t.Parallel()
 				check := checks[r.without]
@@ -191,6 +194,116 @@ func waitsForARenewal(t *testing.T, l *lab, _ right) {
 	observe(t, l.connect(observer)).seesLeader("a")
 }
 
+func TestViewerNeedsEachOfItsRights(t *testing.T) {
+	t.Parallel()
+	eachRight(t, viewer, map[string]func(*testing.T, *lab, right){
+		"sees nothing":          seesNothing,
+		"waits for renewals":    waitsForRenewals,
+		"cannot read one group": cannotReadOneGroup,
+		"sees all the same":     seesAllTheSame,
+	})
+}
+
+func seesNothing(t *testing.T, l *lab, r right) {
+	t.Helper()
+	a := join(t, l.connect(candidate), "a")
+	a.leads()
+	first := view(t, l.connect(viewer), ">").sees("anything", func(observation) bool { return true })
+	if first.err == nil || store.Classify(first.err) != store.Permanent || !strings.Contains(first.err.Error(), r.names()) {
+		t.Fatalf("the viewer got %+v, which is to name %q", first, r.names())
+	}
+}
+
+// waitsForRenewals: it is told that the present state cannot be read, and hears
+// of a group with its next renewal.
+func waitsForRenewals(t *testing.T, l *lab, _ right) {
+	t.Helper()
+	a := join(t, l.connect(candidate), "a")
+	a.leads()
+	w, refused, leads := view(t, l.connect(viewer), ">"), false, false
+	w.sees("that it may not read, and a leader", func(s observation) bool {
+		if s.complete {
+			t.Error("the viewer has seen all that there is")
+		}
+		refused = refused || s.err != nil && store.Classify(s.err) == store.Permanent
+		leads = leads || s.info.ID == "a"
+		return refused && leads
+	})
+}
+
+func cannotReadOneGroup(t *testing.T, l *lab, r right) {
+	t.Helper()
+	seesAll(t, l, viewer, ">")
+	_, err := openStore(t, l.connect(viewer), natsstore.Options{}).Get(natslab.Within(t), group)
+	if store.Classify(err) != store.Permanent || !strings.Contains(err.Error(), r.names()) {
+		t.Errorf("reading a group: %v", err)
+	}
+}
+
+func seesAllTheSame(t *testing.T, l *lab, _ right) {
+	t.Helper()
+	seesAll(t, l, viewer, ">")
+}
+
+// seesAll demands that a user of a role hears of all that there is, and of a
+// leader, and of no error.
+func seesAll(t *testing.T, l *lab, role, pattern string) {
+	t.Helper()
+	a := join(t, l.connect(candidate), "a")
+	a.leads()
+	w, complete, leads := view(t, l.connect(role), pattern), false, false
+	w.sees("all that there is", func(s observation) bool {
+		if s.err != nil {
+			t.Fatalf("the %s cannot see %q: %v", role, pattern, s.err)
+		}
+		complete, leads = complete || s.complete, leads || s.info.ID == "a"
+		return complete && leads
+	})
+}
+
+// The manifests say which rights their programs need.
+func TestTheRightsThatAManifestNamesSuffice(t *testing.T) {
+	t.Parallel()
+	for file, pattern := range map[string]string{
+		"kubernetes/exporter.yaml": ">", "kubernetes/dash.yaml": ">", "kubernetes/proxy.yaml": group, "announce/announce.yaml": group,
+	} {
+		for _, kind := range []string{republishing, other} {
+			t.Run(file+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				l := startLab(t, 1, kind, nil)
+				makeBucket(t, l.connect("root"), kind)
+				seesAll(t, l, roleOf(t, file), pattern)
+				for _, err := range l.complaints() {
+					t.Errorf("the server complained: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// roleOf returns the role whose rights suffice, as a manifest says.
+func roleOf(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "deploy", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := regexp.MustCompile(`An? (\w+)'s rights (?:in NATS )?suffice: docs/operations\.md, (\w+)\.`).FindSubmatch(b)
+	if len(said) != 3 || heading(string(said[1])) != "### "+string(said[2]) {
+		t.Fatalf("%s says of the rights: %q", file, said)
+	}
+	return string(said[1])
+}
+
+// Whoever is called since the exporter sees nothing looks for its rights.
+func TestTheAlertOfABlindExporterLeadsToItsRights(t *testing.T) {
+	t.Parallel()
+	role := roleOf(t, "kubernetes/exporter.yaml")
+	if text := section(t, "### ElectionObserverBlind"); !strings.Contains(text, "(#"+role+")") {
+		t.Errorf("the section does not lead to the rights of the %s: %s", role, text)
+	}
+}
+
 func TestOperatorNeedsEachOfItsRights(t *testing.T) {
 	t.Parallel()
 	eachRight(t, operator, map[string]func(*testing.T, *lab, right){"cannot ask": cannotAsk, "asks all the same": asksAllTheSame})
@@ -245,7 +358,7 @@ func TestAdminNeedsEachOfItsRights(t *testing.T) {
 		},
 	}
 	for _, kind := range []string{republishing, other} {
-		all := rights(t, heading(admin), kind)
+		all := rights(t, admin, kind)
 		for _, r := range all {
 			t.Run(kind+"/"+r.String(), func(t *testing.T) {
 				t.Parallel()
@@ -349,7 +462,7 @@ func TestCandidateThatMakesTheBucketNeedsTheRightTo(t *testing.T) {
 	t.Parallel()
 	auto := func(c *leader.ElectionConfig) { c.BucketAutoCreate = true }
 	r := theRight(t, candidate, "$JS.API.STREAM.CREATE.KV_leaders")
-	base := rights(t, heading(candidate), republishing)
+	base := rights(t, candidate, republishing)
 	with := startLab(t, 1, republishing, map[string][]right{candidate: append(base, r)})
 	join(t, with.connect(candidate), "a", auto).leads()
 	m := stand(t, startLab(t, 1, republishing, nil).connect(candidate), "a", auto)
@@ -361,7 +474,7 @@ func TestCandidateThatMakesTheBucketNeedsTheRightTo(t *testing.T) {
 func TestCandidateThatMakesRequestsNeedsTheRightTo(t *testing.T) {
 	t.Parallel()
 	r := theRight(t, candidate, "$KV.leaders._ctl.reports")
-	base := rights(t, heading(candidate), republishing)
+	base := rights(t, candidate, republishing)
 	for _, l := range []*lab{
 		startLab(t, 1, republishing, map[string][]right{candidate: append(base, r)}),
 		startLab(t, 1, republishing, nil),
@@ -409,7 +522,7 @@ func TestWildcardRightsServeManyGroupsAndNoControlKeys(t *testing.T) {
 	for _, kind := range []string{republishing, other} {
 		t.Run(kind, func(t *testing.T) {
 			var all []right
-			for _, r := range rights(t, heading(candidate), kind) {
+			for _, r := range rights(t, candidate, kind) {
 				r.subject = strings.ReplaceAll(r.subject, group, "*")
 				all = append(all, r)
 			}
