@@ -18,9 +18,14 @@
 // [probe.Redirect], which are marked), where it says 421 Misdirected Request
 // (RFC 9110, section 15.5.20: such a request may be repeated "whether or not
 // the request method is idempotent"), and where no connection could be opened.
-// That needs a body that can be sent again: none, or one with Request.GetBody,
-// as http.NewRequest makes it of buffers and strings. Otherwise the caller gets
-// the answer as it came.
+// A host that is gone would hold a request up for as long as the transport
+// below tries to connect: when another leader is seen, a request that has had
+// no connection for a quarter of a second is given up, and goes to that leader.
+// All this needs a body that can be sent again: none, or one with
+// Request.GetBody, as http.NewRequest makes it of buffers and strings.
+// Otherwise the caller gets the answer as it came. That a request has no
+// connection yet is known of transports that heed net/http/httptrace, as
+// http.Transport does.
 //
 // The transport below may repeat more by itself. http.Transport does so with
 // requests that it takes to be idempotent (GET, HEAD, OPTIONS and TRACE, and

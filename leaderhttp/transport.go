@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -40,8 +41,10 @@ type Options struct {
 	Transport http.RoundTripper
 	// RetryFor is how long a request waits for a leader, or for another one
 	// when it was not served, counted from its beginning and as far as its
-	// context allows. 0 means DefaultRetryFor, and a negative one that a
-	// request is sent once, and not at all where no leader is known.
+	// context allows. It does not bound an attempt: after one that took longer,
+	// another leader that is known by then is tried. 0 means DefaultRetryFor,
+	// and a negative one that a request is sent once, and not at all where no
+	// leader is known.
 	RetryFor time.Duration
 	// Tries is how often a request is sent at most. Default: DefaultTries.
 	Tries int
@@ -58,7 +61,8 @@ type Transport struct {
 
 	mu      sync.Mutex
 	now     seen
-	changed chan struct{} // closed when now changes
+	changed chan struct{}      // closed when now changes
+	dials   map[*dial]struct{} // that wait for a connection
 }
 
 // seen is what the observer told last.
@@ -90,7 +94,7 @@ func New(observe func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error], 
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &Transport{opts: opts, end: cancel, done: make(chan struct{}), changed: make(chan struct{})}
+	t := &Transport{opts: opts, end: cancel, done: make(chan struct{}), changed: make(chan struct{}), dials: map[*dial]struct{}{}}
 	go func() {
 		defer close(t.done)
 		for info, err := range observe(ctx) {
@@ -136,6 +140,9 @@ func (t *Transport) observed(info leader.LeaderInfo, err error) {
 		return
 	default:
 		t.now = seen{info: info, any: true}
+		for d := range t.dials {
+			d.heed(info)
+		}
 	}
 	close(t.changed)
 	t.changed = make(chan struct{})
@@ -148,7 +155,8 @@ func (t *Transport) present() (seen, <-chan struct{}) {
 }
 
 // RoundTrip sends a request to the leader. Errors match ErrNoLeader, are those
-// of the request's context, or of the transport below.
+// of the request's context, or of the transport below. As those of the latter,
+// one may say that the request may have been sent.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
 		closeBody(r)
@@ -169,7 +177,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			discard(resp)
 			what = fmt.Errorf("%s answered %s", a.sent.Host, resp.Status)
 		}
-		if a.tries >= t.opts.Tries || time.Now().After(a.until) {
+		if a.tries >= t.opts.Tries || a.overdue() {
 			// Not the answer: a client would follow a redirect that is meant
 			// for us.
 			return nil, fmt.Errorf("%w that serves, after %d tries: %w", ErrNoLeader, a.tries, what)
@@ -206,6 +214,9 @@ type attempt struct {
 	to    seen     // by what it was sent
 	base  *url.URL // where that leader is reached
 	at    *url.URL // where it goes next if a server has said so
+	term  uint64   // of the leader to which it goes, as far as is known
+	// unsent: it was given up before it was sent.
+	unsent bool
 	// reading are the bodies of a request with trailers that may be read still.
 	reading sync.WaitGroup
 }
@@ -238,7 +249,10 @@ func (a *attempt) send() (*http.Response, error) {
 	if out.Host == a.r.URL.Host {
 		out.Host = "" // it stands for the group
 	}
-	return a.t.opts.Transport.RoundTrip(out)
+	if !a.replayable() || a.t.opts.RetryFor < 0 || a.tries == a.t.opts.Tries {
+		return a.t.opts.Transport.RoundTrip(out)
+	}
+	return a.dial(out)
 }
 
 // reached is where the leader is reached now, nil if nowhere.
@@ -252,8 +266,28 @@ func (a *attempt) reached() *url.URL {
 	return nil
 }
 
+// overdue reports whether it is too late for another attempt. RetryFor bounds
+// what is waited: another leader that is known by now is tried all the same.
+func (a *attempt) overdue() bool {
+	if time.Now().Before(a.until) {
+		return false
+	}
+	now, _ := a.t.present()
+	return a.t.opts.RetryFor < 0 || now.info.ID == "" || !another(now.info, a.to.info)
+}
+
+// another reports whether who leads after is not who led before, or leads by a
+// later term.
+func another(after, before leader.LeaderInfo) bool {
+	return after.Term > before.Term || after.ID != before.ID
+}
+
 // unserved reports whether it is certain that no handler has seen the request.
 func (a *attempt) unserved(resp *http.Response, err error) bool {
+	if a.unsent {
+		a.unsent = false
+		return true
+	}
 	if err != nil {
 		var op *net.OpError
 		return errors.As(err, &op) && op.Op == "dial" && a.r.Context().Err() == nil
@@ -277,6 +311,8 @@ func (a *attempt) replayable() bool {
 // none.
 func (a *attempt) next(resp *http.Response) error {
 	if a.at = a.forwarded(resp); a.at != nil {
+		term, _ := strconv.ParseUint(resp.Header.Get(probe.TermHeader), 10, 64) // of which the observer may have to tell yet
+		a.term = max(a.term, term)
 		return nil
 	}
 	a.waits++
@@ -310,11 +346,12 @@ func (a *attempt) wait(delay time.Duration) error {
 	for {
 		var changed <-chan struct{}
 		a.to, changed = a.t.present()
-		another := a.to.info.Term > before.Term || a.to.info.ID != before.ID
-		if a.base = a.reached(); a.base != nil && (waited || another) {
-			if another {
+		next := another(a.to.info, before)
+		if a.base = a.reached(); a.base != nil && (waited || next) {
+			if next {
 				a.waits = 0 // however long the last one was tried
 			}
+			a.term = a.to.info.Term
 			return nil
 		}
 		select {
