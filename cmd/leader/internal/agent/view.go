@@ -86,28 +86,27 @@ func (g group) asOf(i leader.LeaderInfo, now time.Time) group {
 }
 
 // view returns what the client is told, in the answer to a request with what it
-// is granted.
+// is granted. All of it is of one moment: a term that begins meanwhile must not
+// be taken for one that stops.
 func (c *candidate) view(answer bool) status {
+	// Until the grant is noted, the release must not look for the latest one.
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if answer {
-		st, w, trust := c.grant()
+		st, w, trust := c.granting()
 		return c.show(st, w, &times{Trust: trust.Milliseconds(), Lease: c.left().Milliseconds(), Pace: c.pace.Milliseconds()})
 	}
-	c.mu.Lock()
-	// Under the lock, so that the two are of one moment; an event grants
-	// nothing, so that nothing is noted.
+	// An event grants nothing, so that nothing is noted.
 	st, w := c.e.Status(), c.work
 	if w != nil && (w.done || c.why != "" || st.Term != w.term.Number) {
 		w = nil
 	}
-	c.mu.Unlock()
 	return c.show(st, w, nil)
 }
 
-// show puts together what the client is told. That a term is stopping is told
-// until the client has said that it stopped.
+// show puts together what the client is told, for callers that hold the lock.
+// That a term is stopping is told until the client has said that it stopped.
 func (c *candidate) show(st leader.ElectionStatus, w *work, t *times) status {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	s := status{
 		Candidate: c.handle, Group: c.group, InstanceID: c.id, State: st.State, times: t,
 		Reason: st.Reason, Barred: st.Barred, Withdrawn: c.why, Connection: st.ConnectionStatus,
@@ -130,10 +129,9 @@ func (c *candidate) show(st leader.ElectionStatus, w *work, t *times) status {
 	return s
 }
 
-// left returns what is left of the client's lease.
+// left returns what is left of the client's lease, for callers that hold the
+// lock.
 func (c *candidate) left() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.why != "" {
 		return 0
 	}
