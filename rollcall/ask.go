@@ -21,7 +21,8 @@ const (
 	quiet    = 250 * time.Millisecond
 )
 
-// maxAnswers ends a roll call that does not end by itself.
+// maxAnswers ends a roll call that does not end by itself: any user that hears
+// the question may go on answering.
 const maxAnswers = 1000
 
 // ErrNoAnswer says that nobody answered, though the servers did not say that
@@ -35,8 +36,9 @@ var ErrNoAnswer = errors.New("rollcall: no answer")
 //
 // A malformed answer is yielded as an error that matches ErrMalformed; others
 // may follow it. The other errors are the last: ErrNoAnswer after a second
-// without any answer, store.ErrInvalid for a group that can be none, and those
-// of the connection.
+// without any answer, store.ErrInvalid for a group that can be none,
+// nats.ErrMaxMessages if there are more answers than the 1000 that are taken,
+// and those of the connection.
 func Ask(ctx context.Context, nc *nats.Conn, bucket, group string) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		sub, err := ask(nc, bucket, group)
@@ -46,7 +48,7 @@ func Ask(ctx context.Context, nc *nats.Conn, bucket, group string) iter.Seq2[Can
 		}
 		defer func() { _ = sub.Unsubscribe() }()
 		within := patience
-		for range maxAnswers {
+		for answers := 0; ; answers++ {
 			m, err := next(ctx, sub, within)
 			switch {
 			case errors.Is(err, nats.ErrNoResponders), silent(err) && (within == quiet || ctx.Err() != nil):
@@ -54,6 +56,8 @@ func Ask(ctx context.Context, nc *nats.Conn, bucket, group string) iter.Seq2[Can
 			case silent(err):
 				err = fmt.Errorf("%w from group %q in %v: candidates listen that cannot answer, or the right to publish %s is missing",
 					ErrNoAnswer, group, patience, Subject(bucket, group))
+			case err == nil && answers == maxAnswers:
+				err = fmt.Errorf("rollcall: more than %d answers from group %q, and the rest is left out: %w", maxAnswers, group, nats.ErrMaxMessages)
 			}
 			if err != nil {
 				yield(Candidate{}, err)
@@ -68,19 +72,20 @@ func Ask(ctx context.Context, nc *nats.Conn, bucket, group string) iter.Seq2[Can
 }
 
 // All is Ask to its end: the candidates by their names. Answers that are none
-// are passed over.
+// are passed over. With an error it returns those that answered before.
 func All(ctx context.Context, nc *nats.Conn, bucket, group string) ([]Candidate, error) {
 	var all []Candidate
+	var last error
 	for c, err := range Ask(ctx, nc, bucket, group) {
 		switch {
 		case err == nil:
 			all = append(all, c)
 		case !errors.Is(err, ErrMalformed):
-			return all, err
+			last = err
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(a.Instance, b.Instance) })
-	return all, nil
+	return all, last
 }
 
 // ask sends the question, and returns the subscription to the answers.

@@ -2,9 +2,12 @@ package read
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
@@ -204,15 +207,16 @@ func latest(ctx context.Context, s *app.Session, pattern string) []advisory.Advi
 	return h.Advisories
 }
 
-// leaderOf asks the leader of a group. One that does not answer is not there.
-// One of another term does not count: it tells of what the record no longer
-// says, or not yet.
+// leaderOf asks the leader of a group. One that does not answer, or not among
+// the first of very many, is not there. One of another term does not count: it
+// tells of what the record no longer says, or not yet.
 func leaderOf(ctx context.Context, s *app.Session, g Group) (rollcall.Candidate, error) {
 	if s.Elsewhere() != nil {
 		return rollcall.Candidate{}, nil
 	}
 	for c, err := range rollcall.Ask(ctx, s.NC, s.Bucket, g.Group) {
 		switch {
+		case errors.Is(err, nats.ErrMaxMessages):
 		case err != nil:
 			return rollcall.Candidate{}, err
 		case c.State == leader.StateLeader && c.Instance == g.Leader && c.Term == g.Term:

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
@@ -208,10 +211,14 @@ func (d *desk) standing(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
 	defer cancel()
 	all, err := d.session.RollCall(ctx, d.flags.Group)
-	if err != nil || len(all) == 0 {
+	if len(all) == 0 { // or whoever may not ask is told nothing
 		return ""
 	}
-	return fmt.Sprintf(" It returns at once: candidate %q stands (%d answered the roll call).", all[0].Instance, len(all))
+	answered := strconv.Itoa(len(all))
+	if errors.Is(err, nats.ErrMaxMessages) {
+		answered = "more than " + answered
+	}
+	return fmt.Sprintf(" It returns at once: candidate %q stands (%s answered the roll call).", all[0].Instance, answered)
 }
 
 // known is the state of a group of which the bucket knows something. It comes
