@@ -36,6 +36,9 @@ const (
 // A Group is what is known of a group.
 type Group struct {
 	leader.LeaderInfo
+	// Latest is the number of the term that lasts, or of the last one that was
+	// seen: a deletion, or what nobody can read, tells of none.
+	Latest uint64
 	// Heard is when its record arrived last, by this machine's clock.
 	Heard time.Time
 	// Window is how long the lease was good for when its record arrived.
@@ -242,11 +245,19 @@ func (b *Board) renewal(info leader.LeaderInfo, now time.Time) {
 		}
 		b.tell(g, info, true, now)
 	}
-	g.LeaderInfo = info
+	g.take(info)
 	g.Heard, g.Window, g.renewed = now, info.Until.Sub(now), b.seq
 	if !g.Confirmed {
 		g.confirm()
 		g.changed = b.seq
+	}
+}
+
+// take takes in what a record says.
+func (g *Group) take(info leader.LeaderInfo) {
+	g.LeaderInfo = info
+	if info.Term != 0 {
+		g.Latest = info.Term
 	}
 }
 
@@ -287,7 +298,8 @@ func (b *Board) fill() {
 func (b *Board) tell(g *Group, info leader.LeaderInfo, found bool, now time.Time) {
 	info.Reason = bounded(info.Reason)
 	before := g.LeaderInfo
-	g.LeaderInfo, g.changed = info, b.seq
+	g.take(info)
+	g.changed = b.seq
 	switch {
 	case info.ID == "":
 		g.vacate(now)

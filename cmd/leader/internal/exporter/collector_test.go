@@ -1,0 +1,74 @@
+package exporter
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// follow returns what is scraped of a store: the value of a metric without
+// further labels, of the one group.
+func follow(t *testing.T, st *memstore.Store) (scraped func(name string) float64) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	b, done := &board.Board{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := b.Follow(ctx, st, nil); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(&collector{board: b, bucket: "leaders", connected: func() bool { return true }})
+	return func(name string) float64 {
+		t.Helper()
+		synctest.Wait()
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == name && len(f.GetMetric()) == 1 {
+				return f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		t.Fatalf("%s is not shown", name)
+		return 0
+	}
+}
+
+// A term that comes and goes by itself would count as a change of leader.
+func TestTheLastTermIsShownWhateverTookItsRecordsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		term := follow(t, st)
+		for name, take := range map[string]func(){
+			"a deletion": func() { st.Delete("reports") },
+			"garbage":    func() { st.Put("reports", []byte("garbage")) },
+			"a vacancy that knows no term": func() {
+				st.Restore([]store.Entry{{Key: "reports", Revision: 1000, Value: []byte(`{"reason":"vacated"}`), Tombstone: true}}, 1000)
+			},
+		} {
+			st.Put("reports", []byte(`{"id":"a","token":"t","ttl":3000,"term":70}`))
+			if got := term("election_group_term"); got != 70 {
+				t.Fatalf("the leader's term is shown as %v", got)
+			}
+			take()
+			if known, got := term("election_group_leader_known"), term("election_group_term"); known != 0 || got != 70 {
+				t.Errorf("after %s somebody leads: %v, in term %v", name, known, got)
+			}
+		}
+		// A store that went back is shown as it is.
+		st.Put("reports", []byte(`{"id":"a","token":"u","ttl":3000,"term":60}`))
+		if got := term("election_group_term"); got != 60 {
+			t.Errorf("the present term is shown as %v", got)
+		}
+	})
+}
