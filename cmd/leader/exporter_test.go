@@ -142,6 +142,7 @@ func TestExporterShowsAllGroupsWithoutBeingACandidate(t *testing.T) {
 	}
 	page = awaitPage(t, url, "the second leader", has(
 		`election_group_leader_info{address="worker-2:80",bucket="leaders",leader="worker-2",role="reports",version="1.2.3"} 1`,
+		`election_group_state_age_seconds`+id,
 	))
 	if strings.Contains(page, `leader="worker-1"`) || !strings.Contains(page, `election_group_leader_changes_total{bucket="leaders",reason=`) {
 		t.Errorf("the former leader is still shown, or the change is not counted:\n%s", page)

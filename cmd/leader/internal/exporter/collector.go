@@ -22,6 +22,7 @@ const (
 	known metric = iota
 	info
 	term
+	age
 	silence
 	remaining
 	changes
@@ -51,6 +52,7 @@ func define(m metric) definition {
 		known:     {name: "election_group_leader_known", help: "1 if somebody leads as far as can be seen from here, 0 otherwise."},
 		info:      {name: "election_group_leader_info", help: "Always 1; who leads, and what it says of itself.", labels: []string{"leader", "address", "version"}},
 		term:      {name: "election_group_term", help: "Number of the term; of the last one that was seen if nobody leads."},
+		age:       {name: "election_group_state_age_seconds", help: "For how long the leader has led or, if nobody leads, nobody has; absent if that began before it was seen."},
 		silence:   {name: "election_group_last_renewal_age_seconds", help: "How long ago the leader's record last arrived here."},
 		remaining: {name: "election_group_lease_remaining_seconds", help: "How long nobody else leads, if no renewal follows and nobody releases; 0 if nobody leads."},
 		changes:   {name: "election_group_leader_changes_total", help: "Leaders that followed another, by why the other left; unseen if that was not heard.", counter: true, labels: []string{"reason"}},
@@ -150,6 +152,9 @@ func (s *scrape) group(g board.Group) {
 	}
 	put(known, number(led))
 	put(term, float64(g.Latest))
+	if since := g.Since(); !since.IsZero() {
+		put(age, max(0, s.now.Sub(since).Seconds()))
+	}
 	put(silence, max(0, s.now.Sub(g.Heard).Seconds()))
 	put(paused, number(g.Paused))
 	put(malformed, float64(g.Malformed))

@@ -2,8 +2,10 @@ package exporter
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,7 +15,7 @@ import (
 )
 
 // follow returns what is scraped of a store: the value of a metric without
-// further labels, of the one group.
+// further labels, of the one group, or -1 if there is none.
 func follow(t *testing.T, st *memstore.Store) (scraped func(name string) float64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -39,8 +41,7 @@ func follow(t *testing.T, st *memstore.Store) (scraped func(name string) float64
 				return f.GetMetric()[0].GetGauge().GetValue()
 			}
 		}
-		t.Fatalf("%s is not shown", name)
-		return 0
+		return -1
 	}
 }
 
@@ -69,6 +70,29 @@ func TestTheLastTermIsShownWhateverTookItsRecordsPlace(t *testing.T) {
 		st.Put("reports", []byte(`{"id":"a","token":"u","ttl":3000,"term":60}`))
 		if got := term("election_group_term"); got != 60 {
 			t.Errorf("the present term is shown as %v", got)
+		}
+	})
+}
+
+func TestHowLongALeaderHasLedIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const age = "election_group_state_age_seconds"
+		st := memstore.New()
+		lead := func(id string) { st.Put("reports", []byte(`{"id":"`+id+`","token":"`+id+`","ttl":3000}`)) }
+		lead("a")
+		scraped := follow(t, st)
+		if got := scraped(age); got != -1 {
+			t.Errorf("of a leader that was found: %v", got)
+		}
+		for since, change := range []func(){
+			func() { lead("b") }, func() { st.Delete("reports") }, func() { lead("c") },
+		} {
+			change()
+			synctest.Wait()
+			time.Sleep(time.Duration(since+1) * 100 * time.Millisecond)
+			if got, want := scraped(age), float64(since+1)/10; math.Abs(got-want) > 1e-9 {
+				t.Errorf("after %v s: %v", want, got)
+			}
 		}
 	})
 }
