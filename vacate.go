@@ -121,10 +121,8 @@ func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (Lead
 	switch {
 	case seen.Kind == machine.Absent:
 		return info, fmt.Errorf("%w: the store knows nothing of group %q", ErrNoLeader, r.Group)
-	case r.Revision != 0 && entry.Revision != r.Revision && info.ID != "":
-		return info, fmt.Errorf("%w: %w: %q wrote the record of group %q meanwhile", ErrLed, store.ErrConflict, info.ID, r.Group)
 	case r.Revision != 0 && entry.Revision != r.Revision:
-		return info, changedMeanwhile(r.Group)
+		return info, changedMeanwhile(r.Group, info.ID)
 	case seen.Kind == machine.Vacant && (reason == ReasonVacated || info.Reason == reason):
 		return info, nil
 	case seen.Kind != machine.Vacant && !r.Force:
@@ -150,8 +148,13 @@ func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (Lead
 	}, nil
 }
 
-func changedMeanwhile(group string) error {
-	return fmt.Errorf("%w: %w: the record of group %q was written meanwhile", ErrLed, store.ErrConflict, group)
+// changedMeanwhile is the error where the record is another than was seen. by is
+// its holder, empty for none or if that is not known.
+func changedMeanwhile(group, by string) error {
+	if by != "" {
+		by = fmt.Sprintf(", by %q", by)
+	}
+	return fmt.Errorf("%w: %w: the record of group %q was written meanwhile%s", ErrLed, store.ErrConflict, group, by)
 }
 
 // vacancyOf is the vacancy that takes an entry's place. It keeps what
@@ -183,7 +186,7 @@ func (c *Control) outlast(ctx context.Context, group string, entry store.Entry) 
 		case s.rev > entry.Revision && s.info.ID != "":
 			return fmt.Errorf("%w: %q renews the record of group %q", ErrLed, s.info.ID, group)
 		case s.rev > entry.Revision:
-			return changedMeanwhile(group)
+			return changedMeanwhile(group, "")
 		case time.Since(arrived) >= lease:
 			return nil
 		}
@@ -233,11 +236,11 @@ func (c *Control) tryWrite(ctx context.Context, w store.Write) error {
 // be that attempt which was applied.
 func (c *Control) refused(ctx context.Context, w store.Write, doubt bool) error {
 	if !doubt {
-		return changedMeanwhile(w.Key)
+		return changedMeanwhile(w.Key, "")
 	}
 	entry, err := c.get(ctx, w.Key)
 	if err == nil && entry.Tombstone && bytes.Equal(entry.Value, w.Value) {
 		return nil
 	}
-	return controlrecord.InDoubt(true, changedMeanwhile(w.Key))
+	return controlrecord.InDoubt(true, changedMeanwhile(w.Key, ""))
 }

@@ -151,7 +151,7 @@ func TestVacateIsOfTheRecordThatWasSeen(t *testing.T) {
 		}
 		rev := st.Put("g", []byte(heldBy))
 		_, err = c.Vacate(t.Context(), leader.VacateRequest{Group: "g", Revision: s.Revision, Force: true})
-		if !errors.Is(err, leader.ErrLed) || !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), `"gone" wrote`) {
+		if !errors.Is(err, leader.ErrLed) || !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), `by "gone"`) {
 			t.Error(err)
 		}
 		if e, _ := st.Get(t.Context(), "g"); e.Revision != rev {

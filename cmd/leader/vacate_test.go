@@ -80,7 +80,7 @@ func TestVacateLeavesALeaderThatLives(t *testing.T) {
 	term := a.Status().Term
 	_, stderr := l.run(1, "vacate", steered, "-y")
 	// A renewal between the two looks is told otherwise.
-	renews := strings.Contains(stderr, `"a" renews`) || strings.Contains(stderr, `"a" wrote the record`)
+	renews := strings.Contains(stderr, `"a" renews`) || strings.Contains(stderr, `by "a"`)
 	if !renews || !strings.Contains(stderr, "leader step-down reports") {
 		t.Errorf("stderr %q", stderr)
 	}

@@ -198,22 +198,24 @@ func (c *Candidate) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := c.ClaimStart(); err != nil {
-		return err
-	}
-	conditions, err := c.io.check(ctx)
-	return c.Proceed(ctx, conditions, err)
+	return c.start(ctx, ctx)
 }
 
 // StartApart is Start for a caller that stops the election itself when ctx is
 // done, in a way of its own. The end of ctx ends the check of the store, in
 // which nothing is held yet, and nothing after that.
 func (c *Candidate) StartApart(ctx context.Context) error {
+	return c.start(ctx, context.WithoutCancel(ctx))
+}
+
+// start begins an election that lasts as long as life, when the store has been
+// checked for as long as check.
+func (c *Candidate) start(check, life context.Context) error {
 	if err := c.ClaimStart(); err != nil {
 		return err
 	}
-	conditions, err := c.io.check(ctx)
-	return c.Proceed(context.WithoutCancel(ctx), conditions, err)
+	conditions, err := c.io.check(check)
+	return c.Proceed(life, conditions, err)
 }
 
 // ClaimStart makes sure that a candidate is started once. It is the first part
@@ -346,28 +348,20 @@ func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
 		defer cancel()
 	}
 	c.wait(1)
-	// Without that it is enough that the term is over for readers, and its work
-	// told to stop.
-	if !opts.WaitForDemote {
-		err := c.await(ctx, "", func(s *machine.State) (bool, error) { return s.Phase > machine.Holding, nil })
-		if err != nil {
-			return c.stopLate(err)
+	err := c.awaitStop(ctx, opts.WaitForDemote)
+	left := c.wait(-1)
+	if err != nil {
+		// The release is given up when nobody waits for it any more. Otherwise
+		// the candidate would go on renewing for up to DemoteTimeout, beside a
+		// program that believes it gone. The record is left to expire.
+		if left == 0 {
+			c.inbox.event(machine.Event{Kind: machine.StopLeave})
 		}
-		c.wait(-1)
-		return c.Err()
+		return fmt.Errorf("%w: %w", ErrStopTimeout, err)
 	}
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		// Both may be so, and then it is not too late.
-		if !c.Over() {
-			return c.stopLate(ctx.Err())
-		}
-	}
-	c.wait(-1)
 	// Both errors: one says that work may go on, the other why the election
 	// ended.
-	if c.overran.Load() {
+	if opts.WaitForDemote && c.overran.Load() {
 		if err := c.Err(); err != nil {
 			return errors.Join(err, ErrDemoteTimeout)
 		}
@@ -387,14 +381,22 @@ func (c *Candidate) wait(more int16) int16 {
 	return c.waiting
 }
 
-// stopLate gives up the release when nobody waits for it any more. Otherwise
-// the candidate would go on renewing for up to DemoteTimeout, beside a program
-// that believes it gone. The record is left to expire.
-func (c *Candidate) stopLate(cause error) error {
-	if c.wait(-1) == 0 {
-		c.inbox.event(machine.Event{Kind: machine.StopLeave})
+// awaitStop waits for the end of the election. If that is not wanted, it is
+// enough that the term is over for readers, and its work told to stop.
+func (c *Candidate) awaitStop(ctx context.Context, end bool) error {
+	if !end {
+		return c.await(ctx, "", func(s *machine.State) (bool, error) { return s.Phase > machine.Holding, nil })
 	}
-	return fmt.Errorf("%w: %w", ErrStopTimeout, cause)
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		// Both may be so, and then it is not too late.
+		if c.Over() {
+			return nil
+		}
+		return ctx.Err()
+	}
 }
 
 // AskStop tells the loop to stop, and reports whether there is one. It waits
