@@ -93,10 +93,8 @@ type Faulted struct {
 	// Rounds is how often each fault happens, in an order of the seed. The
 	// default is once.
 	Rounds int
-	// Keys is how many registers are written, 3 by default. Of a store that
-	// many a fault leaves in doubt it takes more: each write of unknown outcome
-	// may be anywhere in its register's order, so that many of one take long to
-	// judge.
+	// Keys is how many registers are written, 3 by default. See
+	// [histories.Faulted].
 	Keys int
 	// Enough returns what the history still lacks, which more rounds may bring.
 	Enough func(histories.Tally) error

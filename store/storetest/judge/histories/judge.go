@@ -53,18 +53,51 @@ func (j Judge) judge(key string, ops []Op) error {
 	if limit == 0 {
 		limit = time.Minute
 	}
-	var history []porcupine.Operation
-	for _, s := range steps {
-		if s.op.Outcome == store.OK || s.op.Outcome == store.Unknown || s.op.Outcome == store.Conflict && j.CurrentConflicts {
-			history = append(history, porcupine.Operation{
-				ClientId: s.op.Client, Input: s, Call: int64(s.op.Call), Return: int64(s.op.Return),
-			})
-		}
-	}
+	history := operations(j.decisive(steps))
 	if result := porcupine.CheckOperationsTimeout(register, history, limit); result != porcupine.Ok {
 		return fmt.Errorf("key %s: no order explains its %d writes: %s", key, len(history), result)
 	}
 	return nil
+}
+
+// decisive leaves out the writes that are part of any order or of none. Those
+// are all that were not seen but one: a write that was applied and never seen is
+// the last that its register took, since nobody can expect its revision. It may
+// explain conflicts with what stood there before, and of several the one that
+// was called first explains what any of them does. The others may come after
+// everything, without effect. The search would go through all sets of them that
+// may have come before, 2^n of n.
+func (j Judge) decisive(steps []step) []step {
+	last := uint64(0) // where the register stands after all that was seen
+	for _, s := range steps {
+		if s.applied {
+			last = max(last, s.rev)
+		}
+	}
+	var kept []step
+	var unseen *step
+	for _, s := range steps {
+		switch {
+		case s.applied, s.op.Outcome == store.Conflict && j.CurrentConflicts:
+			kept = append(kept, s)
+		case s.op.Outcome != store.Unknown || s.op.Expected != last:
+		case unseen == nil || s.op.Call < unseen.op.Call:
+			unseen = &s
+		}
+	}
+	if unseen != nil && j.CurrentConflicts {
+		kept = append(kept, *unseen)
+	}
+	return kept
+}
+
+// operations puts writes the way porcupine takes them.
+func operations(steps []step) []porcupine.Operation {
+	history := make([]porcupine.Operation, len(steps))
+	for i, s := range steps {
+		history[i] = porcupine.Operation{ClientId: s.op.Client, Input: s, Call: int64(s.op.Call), Return: int64(s.op.Return)}
+	}
+	return history
 }
 
 // register is a register with revisions. Its state is the revision at which it
