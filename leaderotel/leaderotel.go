@@ -173,16 +173,13 @@ type meter struct {
 	tracker *telemetry.Tracker
 }
 
-// begin shows counters as 0 of which the first increment is to be seen. Package
-// leaderprom shows the same.
+// begin shows counters that are to be seen before they are incremented. There is
+// no such thing for a histogram.
 func (m *meter) begin() {
 	for _, c := range telemetry.All(telemetry.Counter) {
-		if len(c.Definition().Labels) == 0 {
-			m.count(c, 0)
+		for _, labels := range c.Definition().Initial() {
+			m.count(c, 0, labels...)
 		}
-	}
-	for _, kind := range []string{leader.NoteRegressed, leader.NoteOverrun} {
-		m.count(telemetry.Failures, 0, kind)
 	}
 }
 

@@ -3,7 +3,6 @@ package leaderprom
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
@@ -26,20 +25,16 @@ func newSeries(id telemetry.Identity) *series {
 	for _, m := range telemetry.All(telemetry.Counter) {
 		d := m.Definition()
 		s.counters[m] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Prometheus(), Help: d.Help}, labels(d))
-		if len(d.Labels) == 0 {
-			s.counter(m, nil) // shown as 0 from the beginning: the first increment is to be seen
+		for _, labels := range d.Initial() {
+			s.counter(m, labels)
 		}
 	}
 	for _, m := range telemetry.All(telemetry.Histogram) {
 		d := m.Definition()
 		s.histograms[m] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.Prometheus(), Help: d.Help, Buckets: d.Buckets}, labels(d))
-		if len(d.Labels) == 0 {
-			s.histogram(m, nil)
+		for _, labels := range d.Initial() {
+			s.histogram(m, labels)
 		}
-	}
-	// Alerts look for the first of these, too. Package leaderotel shows the same.
-	for _, kind := range []string{leader.NoteRegressed, leader.NoteOverrun} {
-		s.counter(telemetry.Failures, []string{kind})
 	}
 	return s
 }

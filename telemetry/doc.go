@@ -14,9 +14,8 @@
 //	}}
 //
 // Alerts look for the first increment of some counters, and a monitoring system
-// does not see the one with which a counter appears. So an adapter shows each
-// counter that has no labels of its own as 0 from the start of an election, as
-// well as [Failures] by the names leader.NoteRegressed and leader.NoteOverrun.
+// does not see the one with which a counter appears. So an adapter shows from
+// the start of an election what [Definition.Initial] names.
 //
 // No measurement and no label ever holds a token.
 package telemetry

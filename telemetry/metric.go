@@ -3,6 +3,8 @@ package telemetry
 import (
 	"slices"
 	"strings"
+
+	"github.com/seed-ff2cb582/leader"
 )
 
 // A Metric is one thing that is measured.
@@ -58,6 +60,18 @@ type Definition struct {
 	// Buckets are the upper bounds of a histogram's buckets, in ascending
 	// order; nil for the other kinds.
 	Buckets []float64
+
+	initial [][]string
+}
+
+// Initial returns the values of the labels under which a counter is shown as 0,
+// and a histogram as empty, from the beginning of an election: alerts ask for
+// increases, and the first is none of a metric that was absent before.
+func (d Definition) Initial() [][]string {
+	if len(d.Labels) == 0 {
+		return [][]string{nil}
+	}
+	return d.initial
 }
 
 // Labels returns the names of the labels that every metric has. Their values
@@ -123,7 +137,8 @@ var definitions = [...]Definition{
 	},
 	Failures: {
 		Name: "election.failures", Kind: Counter, Labels: []string{"error_type"},
-		Help: "Failures: calls to the store by class, and troubles of the election by kind.",
+		Help:    "Failures: calls to the store by class, and troubles of the election by kind.",
+		initial: [][]string{{leader.NoteRegressed}, {leader.NoteOverrun}},
 	},
 	AcquireAttempts: {
 		Name: "election.acquire.attempts", Kind: Counter, Labels: []string{"status"},
