@@ -26,8 +26,8 @@ import (
 //
 // A leader that falls silent is yielded as gone when its lease has run out as
 // seen from here (its TTL plus its ClockDrift, DefaultClockDrift if its record
-// states none, after its latest renewal arrived). Renewals are not yielded. A slow reader skips states, but hears of
-// the last one of every group.
+// states none, after its latest renewal arrived). Renewals are not yielded. A
+// slow reader skips states, but hears of the last one of every group.
 //
 // An error is yielded when the store cannot be watched. If the reader goes on
 // after it, that is tried again, unless the pattern is none (ErrInvalidConfig).

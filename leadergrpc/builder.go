@@ -41,7 +41,8 @@ func ObserveStore(st store.Store) Observe {
 // BuilderOptions are the settings of a Builder. The zero value is a good one.
 type BuilderOptions struct {
 	// Address returns where clients reach a leader, as host:port (or
-	// unix:path); "" if nowhere. Default: LeaderInfo.Address.
+	// unix:path); "" if nowhere. An address without a host, ":8080" or
+	// "0.0.0.0:8080", leads nowhere. Default: LeaderInfo.Address.
 	Address func(leader.LeaderInfo) string
 	// ServiceConfig returns the service config for a leader, as JSON; "" for
 	// none. What is no service config counts as none, with a warning, so that

@@ -3,6 +3,9 @@ package leadergrpc
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"net/netip"
 	"sync"
 
 	"google.golang.org/grpc/resolver"
@@ -84,10 +87,26 @@ func (f *follower) placeOf(info leader.LeaderInfo) place {
 	if f.opts.ServerName != nil {
 		p.server = f.opts.ServerName(info)
 	}
-	if p.address == "" {
+	switch {
+	case p.address == "":
 		p.why = info.String() + ", and states no address"
+	case hostless(p.address):
+		p.why = fmt.Sprintf("%v, and its address %q names no host", info, p.address)
+		p.address = ""
 	}
 	return p
+}
+
+// hostless reports whether an address names no host, as that of a server does
+// which listens at every address of its machine. gRPC would connect to the
+// machine of the client.
+func hostless(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false // a path of a socket, or what gRPC refuses
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.Unmap().WithZone("").IsUnspecified()
 }
 
 // failed takes in why nothing can be observed. A leader that is known stays.

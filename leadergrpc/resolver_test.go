@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"iter"
+	"net"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -107,6 +108,26 @@ func TestARecordWithoutAddressLeadsNowhere(t *testing.T) {
 	seen <- leader.LeaderInfo{Group: "reports", ID: "a", Term: 5}
 	if _, err := ask(t, conn, who); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "states no address") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A server that states what it listens on, at every address of its machine, must
+// not lead each client to the client's own machine: there may be another server.
+func TestAnAddressWithoutAHostLeadsNowhere(t *testing.T) {
+	l := listenTCP(t)
+	serveOn(t, l, &instance{id: "x", serve: says("x")}, unguarded())
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"", "0.0.0.0", "[::]", "[::ffff:0.0.0.0]"} {
+		seen := make(told)
+		conn := reach(t, seen.observe, leadergrpc.BuilderOptions{})
+		conn.Connect()
+		seen <- leader.LeaderInfo{Group: "reports", ID: "a", Term: 5, Address: host + ":" + port}
+		if x, err := ask(t, conn, who); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "names no host") {
+			t.Errorf("%s:%s: %q, %v", host, port, x, err)
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/webbase"
 )
 
 var (
@@ -155,8 +157,8 @@ func addressOf(recorded string, port int) (string, error) {
 	if port != 0 {
 		own = strconv.Itoa(port)
 	}
-	switch ip, err := netip.ParseAddr(host); {
-	case host == "" || err == nil && ip.Unmap().WithZone("").IsUnspecified(): // which would be our own machine
+	switch {
+	case !webbase.IsHost(host):
 		return "", errors.New("the leader's record has no host to connect to")
 	case own == "":
 		return "", fmt.Errorf("the leader's address %q has no port", recorded)

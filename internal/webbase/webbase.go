@@ -19,15 +19,18 @@ func Parse(address, scheme string) (*url.URL, bool) {
 	return u, err == nil && Valid(u)
 }
 
-// Valid reports whether u, which may be nil, is the URL of a web server. It has
-// to name a host: what a server listens on, ":8080" or "0.0.0.0:8080", would
-// lead each client to its own machine.
+// Valid reports whether u, which may be nil, is the URL of a web server on a
+// host.
 func Valid(u *url.URL) bool {
-	if u == nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return false
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return err != nil || !ip.Unmap().WithZone("").IsUnspecified()
+	return u != nil && IsHost(u.Hostname()) && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// IsHost reports whether the host of an address is one to connect to. What a
+// server listens on, ":8080" or "0.0.0.0:8080", names none, and would lead each
+// client to its own machine.
+func IsHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host != "" && (err != nil || !ip.Unmap().WithZone("").IsUnspecified())
 }
 
 // Below returns where a request for u is to be sent: the same path below that
