@@ -113,14 +113,14 @@ type Term struct {
 // A Board holds what is known of all groups. The zero Board knows none. Its
 // methods may be called concurrently.
 type Board struct {
-	mu      sync.Mutex
-	seq     uint64 // counts whatever happens
-	groups  map[string]*Group
-	ignored map[string]*Group // those for which there is no place
-	pauses  map[string]inspect.Pause
-	scrawls map[string]scrawl
-	state   State
-	wake    chan struct{} // closed at the next change
+	mu        sync.Mutex
+	seq       uint64 // counts whatever happens
+	groups    map[string]*Group
+	ignored   map[string]*Group // those for which there is no place
+	pauses    map[string]inspect.Pause
+	malformed map[string]malformed
+	state     State
+	wake      chan struct{} // closed at the next change
 }
 
 // A State is how the board itself stands.
@@ -143,7 +143,7 @@ func (b *Board) Follow(ctx context.Context, st store.PatternWatcher, failed func
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pauses.Go(func() { b.followPauses(ctx, st) })
-	return leader.ObserveFuncWithStore(ctx, looker{st, b}, ">", leader.Observer{
+	return leader.ObserveFuncWithStore(ctx, countingStore{st, b}, ">", leader.Observer{
 		Leader:  func(info leader.LeaderInfo) { b.update(func() { b.leader(info, time.Now()) }) },
 		Renewed: func(info leader.LeaderInfo) { b.update(func() { b.renewal(info, time.Now()) }) },
 		Present: func() { b.update(func() { b.state.Complete, b.state.Failure = true, "" }) },
@@ -269,7 +269,7 @@ func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
 	if info.ID == "" && info.Reason == leader.ReasonAbsent {
 		delete(b.groups, info.Group)
 		delete(b.ignored, info.Group)
-		delete(b.scrawls, info.Group)
+		delete(b.malformed, info.Group)
 		b.fill()
 		return
 	}
@@ -328,7 +328,7 @@ func (b *Board) add(name string) *Group {
 	if b.groups == nil {
 		b.groups, b.ignored = make(map[string]*Group), make(map[string]*Group)
 	}
-	g := &Group{Malformed: b.scrawls[name].count}
+	g := &Group{Malformed: b.malformed[name].count}
 	g.Group = name
 	switch {
 	case len(b.groups) < MaxGroups:

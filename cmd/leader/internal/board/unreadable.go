@@ -8,58 +8,59 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A looker is a store that shows the board each entry besides. Of several
-// records in a row that cannot be read, observers hear of one: the rest does
+// A countingStore is a store that shows the board each entry before it delivers
+// it. Of several malformed records in a row observers hear of one: the rest does
 // not change who leads.
-type looker struct {
+type countingStore struct {
 	store.PatternWatcher
 
 	b *Board
 }
 
 // WatchPattern implements [store.PatternWatcher].
-func (l looker) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
-	return l.PatternWatcher.WatchPattern(ctx, pattern, func(e store.Entry) { l.b.look(e); deliver(e) }, present)
+func (s countingStore) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
+	return s.PatternWatcher.WatchPattern(ctx, pattern, func(e store.Entry) { s.b.countMalformed(e); deliver(e) }, present)
 }
 
 // ConnState and OnConnState implement [store.ConnReporter], since an observer
 // ends with the connection.
-func (l looker) ConnState() store.ConnState {
-	if c, ok := l.PatternWatcher.(store.ConnReporter); ok {
+func (s countingStore) ConnState() store.ConnState {
+	if c, ok := s.PatternWatcher.(store.ConnReporter); ok {
 		return c.ConnState()
 	}
 	return store.Connected
 }
 
-func (l looker) OnConnState(f func(store.ConnState)) (stop func()) {
-	if c, ok := l.PatternWatcher.(store.ConnReporter); ok {
+func (s countingStore) OnConnState(f func(store.ConnState)) (stop func()) {
+	if c, ok := s.PatternWatcher.(store.ConnReporter); ok {
 		return c.OnConnState(f)
 	}
 	return func() {}
 }
 
-// A scrawl is what cannot be read of a group's records.
-type scrawl struct {
+// A malformed counts a group's records that cannot be read.
+type malformed struct {
 	count  int
 	latest uint64 // the revision that was counted last
 }
 
-// look counts an entry that cannot be read, once.
-func (b *Board) look(e store.Entry) {
-	// A deletion with a text is a vacancy. One that is none is told.
+// countMalformed counts an entry that cannot be read, once.
+func (b *Board) countMalformed(e store.Entry) {
+	// Tombstones are not counted: their values are vacancies, and observers
+	// hear of one that is malformed.
 	if e.Revision == 0 || e.Tombstone || inspect.ReadRecord(e).ID != "" ||
 		strings.HasPrefix(e.Key, inspect.ControlKey("")) || !store.ValidKey(e.Key) {
 		return
 	}
 	b.update(func() {
-		s, there := b.scrawls[e.Key]
+		s, there := b.malformed[e.Key]
 		switch {
-		case s.latest == e.Revision, !there && len(b.scrawls) >= MaxGroups+MaxIgnored:
+		case s.latest == e.Revision, !there && len(b.malformed) >= MaxGroups+MaxIgnored:
 			return
-		case b.scrawls == nil:
-			b.scrawls = make(map[string]scrawl)
+		case b.malformed == nil:
+			b.malformed = make(map[string]malformed)
 		}
-		b.scrawls[e.Key] = scrawl{s.count + 1, e.Revision}
+		b.malformed[e.Key] = malformed{s.count + 1, e.Revision}
 		if g := b.find(e.Key); g != nil {
 			g.Malformed++
 		}

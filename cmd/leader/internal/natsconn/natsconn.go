@@ -117,10 +117,10 @@ func (s Settings) Connect(name string, opts ...nats.Option) (*nats.Conn, error) 
 		nats.IgnoreAuthErrorAbort(), // the credentials may be renewed
 		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
-		// A server that vanishes without a word, as a machine without power
-		// does, is missed by its silence alone. The third ping finds two
-		// unanswered, so within half a minute. By default that takes six
-		// minutes, in which whoever only listens takes leaders for silent.
+		// A server that vanishes without closing the connection, as a machine
+		// without power does, is noticed by unanswered pings alone. The third
+		// ping finds two of them, within half a minute. By default that takes
+		// six minutes, in which an observer takes every leader for silent.
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		// The default prints to the standard error, across whatever is shown.

@@ -85,7 +85,7 @@ func (d *desk) stands(ctx context.Context, id string) error {
 		all, err := d.session.RollCall(ctx, d.flags.Group)
 		cancel()
 		if err != nil || len(all) == 0 {
-			return nil //nolint:nilerr // whoever may not ask is told nothing
+			return nil //nolint:nilerr // a user without the right is told nothing
 		}
 		names = nil
 		for _, c := range all {

@@ -211,7 +211,7 @@ func (d *desk) standing(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
 	defer cancel()
 	all, err := d.session.RollCall(ctx, d.flags.Group)
-	if len(all) == 0 { // or whoever may not ask is told nothing
+	if len(all) == 0 { // nobody answers, or the user may not ask
 		return ""
 	}
 	answered := strconv.Itoa(len(all))

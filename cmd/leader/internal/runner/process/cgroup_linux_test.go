@@ -49,8 +49,8 @@ func TestWithoutACgroupNothingIsDoneAndNobodyIsThere(t *testing.T) {
 	}
 }
 
-// The kill of a cgroup ends a process between the look that finds it and the
-// look where it is. One that is gone cannot be asked where it was.
+// The kill of a cgroup may end a process after it was found and before its
+// cgroup is read. The cgroup of a process that has ended cannot be read.
 func TestWhoHasEndedIsNotToldAsOneThatCannotBe(t *testing.T) {
 	waits := exec.CommandContext(t.Context(), "/bin/cat")
 	stdin, err := waits.StdinPipe()
