@@ -187,14 +187,28 @@ func (o *Observation) run(ctx context.Context) {
 func (o *Observation) takeIn(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		a, ok := o.in.Take()
-		switch {
-		case !ok:
+		if !ok {
 			return true
-		case a.failed && !o.Failed(a.err), a.end && !o.presented(a.err), a.vacancy != nil && !o.arrived(*a.vacancy, a.at), !a.end && !a.failed && !o.arrived(a.entry, a.at):
+		}
+		if !o.take(a) {
 			return false
 		}
 	}
 	return false
+}
+
+// take tells of what arrived, and reports whether the observer wants more.
+func (o *Observation) take(a arrival) bool {
+	switch {
+	case a.failed:
+		return o.Failed(a.err)
+	case a.end:
+		return o.presented(a.err)
+	case a.vacancy != nil && !o.arrived(*a.vacancy, a.at):
+		return false
+	default:
+		return o.arrived(a.entry, a.at)
+	}
 }
 
 // presented handles the end of the present state, and reports whether the
