@@ -208,15 +208,16 @@ func latest(ctx context.Context, s *app.Session, pattern string) []advisory.Advi
 }
 
 // leaderOf asks the leader of a group. One that does not answer, or not among
-// the first of very many, is not there. One of another term does not count: it
-// tells of what the record no longer says, or not yet.
+// the first of very many, is not there. Malformed answers are passed over. One
+// of another term does not count: it tells of what the record no longer says,
+// or not yet.
 func leaderOf(ctx context.Context, s *app.Session, g Group) (rollcall.Candidate, error) {
 	if s.Elsewhere() != nil {
 		return rollcall.Candidate{}, nil
 	}
 	for c, err := range rollcall.Ask(ctx, s.NC, s.Bucket, g.Group) {
 		switch {
-		case errors.Is(err, nats.ErrMaxMessages):
+		case errors.Is(err, nats.ErrMaxMessages), errors.Is(err, rollcall.ErrMalformed):
 		case err != nil:
 			return rollcall.Candidate{}, err
 		case c.State == leader.StateLeader && c.Instance == g.Leader && c.Term == g.Term:
