@@ -10,26 +10,10 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board/boardtest"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
-
-// follow follows a store until the test ends. It must run in virtual time.
-func follow(t *testing.T, st store.PatternWatcher) *board.Board {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	b, done := &board.Board{}, make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := b.Follow(ctx, st, nil); err != nil {
-			t.Error(err)
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	synctest.Wait()
-	return b
-}
 
 func stand(t *testing.T, st store.Store, group, id string) leader.Election {
 	t.Helper()
@@ -51,7 +35,7 @@ func stand(t *testing.T, st store.Store, group, id string) leader.Election {
 func TestATermEndsForTheReasonThatItsLeaderGives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
-		b := follow(t, st)
+		b := boardtest.Follow(t, st)
 		e := stand(t, st, "reports", "worker-1")
 		term := e.Term().Number
 		if err := e.Pause(t.Context(), "maintenance"); err != nil {
@@ -81,7 +65,7 @@ func TestATermEndsForTheReasonThatItsLeaderGives(t *testing.T) {
 func TestASilentLeaderIsVacantAndItsLateRenewalGoesOnWithItsTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
-		b := follow(t, st)
+		b := boardtest.Follow(t, st)
 		record := func(renewal int, expected uint64) uint64 {
 			t.Helper()
 			revision, err := st.CompareAndSwap(t.Context(), store.Write{
@@ -110,7 +94,7 @@ func TestASilentLeaderIsVacantAndItsLateRenewalGoesOnWithItsTerm(t *testing.T) {
 func TestSinceTellsOnlyWhatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
-		b := follow(t, st)
+		b := boardtest.Follow(t, st)
 		stand(t, st, "billing", "bill-1")
 		stand(t, st, "reports", "worker-1")
 		all := b.Since(0)
@@ -130,7 +114,7 @@ func TestSinceTellsOnlyWhatIsNew(t *testing.T) {
 
 func TestKeysThatAreNoGroupsAreNoGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := follow(t, forged{memstore.New()})
+		b := boardtest.Follow(t, forged{memstore.New()})
 		if d := b.Since(0); d.Count != 1 || d.Changed[0].Group != "reports" {
 			t.Errorf("%+v", d)
 		}

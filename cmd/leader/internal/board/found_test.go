@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board/boardtest"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
@@ -40,7 +41,7 @@ func TestALeaderThatWasFoundIsUnconfirmedUntilItRenews(t *testing.T) {
 		st := memstore.New()
 		revision := write(t, st, "reports", "w", 1, 0)
 		time.Sleep(time.Minute)
-		b := follow(t, st)
+		b := boardtest.Follow(t, st)
 		if g := groupOf(t, b, "reports"); g.ID != "w" || g.Confirmed || !g.Since().IsZero() {
 			t.Errorf("found: %+v, since %v", g, g.Since())
 		}
@@ -69,7 +70,7 @@ func TestALeaderThatWasFoundDeadWasSoBefore(t *testing.T) {
 		write(t, st, "orders", "w", 1, 0)
 		died := time.Now()
 		time.Sleep(5 * time.Minute)
-		b := follow(t, st)
+		b := boardtest.Follow(t, st)
 		b.Learn([]board.Finding{{Group: "reports", Term: 1, Renewed: died, Silent: true}, {Group: "billing", Term: 2, Renewed: died, Silent: true}})
 		if g := groupOf(t, b, "reports"); !g.Silent || !g.Renewed.Equal(died) {
 			t.Errorf("found: %+v", g)
@@ -105,7 +106,7 @@ func TestWhatWasFoundHasTheTimesThatOthersKnow(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		b := follow(t, st)
+		b := boardtest.Follow(t, st)
 		held := groupOf(t, b, "reports")
 		b.Learn([]board.Finding{{Group: "reports", Term: 1, Since: begun}, {Group: "gone", Term: 7, Since: begun}, {Group: "none", Term: 1, Since: begun}})
 		if g := groupOf(t, b, "reports"); !g.Since().Equal(begun) || held.Terms[0].Began.Equal(begun) {

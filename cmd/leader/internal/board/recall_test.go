@@ -8,6 +8,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board/boardtest"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
@@ -24,7 +25,7 @@ func TestWhatAHistoryTellsComesBeforeWhatWasSeen(t *testing.T) {
 		stand(t, st, "reports", "worker-2")
 		begin := time.Now()
 		time.Sleep(time.Hour)
-		b := follow(t, st)
+		b := boardtest.Follow(t, st)
 		term := first.Term().Number
 		terms := []advisory.Term{
 			{Group: "reports", Leader: "worker-2", Number: term - 3, Ended: begin.Add(-time.Hour), Reason: leader.ReasonResigned, By: "ann"},
@@ -66,7 +67,7 @@ func TestARecalledPastHasABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		stand(t, st, "reports", "worker-1")
-		b := follow(t, st)
+		b := boardtest.Follow(t, st)
 		g, _ := b.Group("reports")
 		var terms []advisory.Term
 		for range 3 * board.MaxTerms {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board/boardtest"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
@@ -18,7 +19,7 @@ func TestEachRecordThatCannotBeReadIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		st.Put("reports", []byte("found"))
-		b := follow(t, st)
+		b := boardtest.Follow(t, st)
 		put := func(group, text string, want int) {
 			t.Helper()
 			st.Put(group, []byte(text))
@@ -57,7 +58,7 @@ func (r repeating) WatchPattern(ctx context.Context, pattern string, deliver fun
 func TestARecordThatIsDeliveredAgainIsNotCountedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
-		b := follow(t, repeating{st})
+		b := boardtest.Follow(t, repeating{st})
 		st.Put("reports", []byte("once"))
 		synctest.Wait()
 		st.Put("reports", []byte("again"))

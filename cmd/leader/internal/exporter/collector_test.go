@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"context"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -9,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board/boardtest"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
@@ -18,17 +17,8 @@ import (
 // further labels, of the one group, or -1 if there is none.
 func follow(t *testing.T, st *memstore.Store) (scraped func(name string) float64) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	b, done := &board.Board{}, make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := b.Follow(ctx, st, nil); err != nil {
-			t.Error(err)
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
 	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(&collector{board: b, bucket: "leaders", connected: func() bool { return true }})
+	reg.MustRegister(&collector{board: boardtest.Follow(t, st), bucket: "leaders", connected: func() bool { return true }})
 	return func(name string) float64 {
 		t.Helper()
 		synctest.Wait()
