@@ -99,7 +99,8 @@ func (f *follower) placeOf(info leader.LeaderInfo) place {
 
 // hostless reports whether an address names no host, as that of a server does
 // which listens at every address of its machine. gRPC would connect to the
-// machine of the client.
+// machine of the client. leaderhttp and proxy have the same rule from an internal
+// package, which another module does not import.
 func hostless(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

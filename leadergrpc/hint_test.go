@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,21 +36,26 @@ func refuses(t *testing.T, group, id, address string, term uint64) handler {
 
 func TestAServersWordMovesCallsForALaterTermOfTheGroupAlone(t *testing.T) {
 	for name, c := range map[string]struct {
-		group, id string
-		term      uint64
-		moves     bool
+		group, id, host string
+		term            uint64
+		moves           bool
 	}{
-		"a later term":          {"reports", "z", 6, true},
-		"the same term":         {"reports", "z", 5, false},
-		"an earlier term":       {"reports", "z", 4, false},
-		"that of another":       {"other", "z", 6, false},
-		"one that names nobody": {"reports", "", 6, false},
+		"a later term":          {"reports", "z", "127.0.0.1", 6, true},
+		"the same term":         {"reports", "z", "127.0.0.1", 5, false},
+		"an earlier term":       {"reports", "z", "127.0.0.1", 4, false},
+		"that of another":       {"other", "z", "127.0.0.1", 6, false},
+		"one that names nobody": {"reports", "", "127.0.0.1", 6, false},
+		"one without a host":    {"reports", "z", "", 6, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			z := &instance{id: "z", serve: says("z")}
 			at := listenTCP(t)
 			serveOn(t, at, z, unguarded())
-			a := &instance{id: "a", serve: refuses(t, c.group, c.id, at.Addr().String(), c.term)}
+			_, port, err := net.SplitHostPort(at.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := &instance{id: "a", serve: refuses(t, c.group, c.id, net.JoinHostPort(c.host, port), c.term)}
 			l := listenTCP(t)
 			a.address = l.Addr().String()
 			serveOn(t, l, a, unguarded())
