@@ -66,7 +66,8 @@ type Definition struct {
 
 // Initial returns the values of the labels under which a counter is shown as 0,
 // and a histogram as empty, from the beginning of an election: alerts ask for
-// increases, and the first is none of a metric that was absent before.
+// increases, and the first is none of a metric that was absent before. What it
+// returns is shared and must not be modified.
 func (d Definition) Initial() [][]string {
 	if len(d.Labels) == 0 {
 		return [][]string{nil}

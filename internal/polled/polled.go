@@ -6,8 +6,8 @@ package polled
 // believed: one may come from a replica that lags.
 const staleReads = 3
 
-// Reads are what the reads of one record have shown so far. A store
-// promises that a watch does not go back without a reason. Of reads it does not.
+// Reads are what the reads of one record have shown so far. A store promises
+// that a watch does not go back without a reason. Of reads it does not.
 type Reads struct {
 	revision uint64
 	stale    int // reads in a row that showed an older state

@@ -118,7 +118,7 @@ type Board struct {
 	groups    map[string]*Group
 	ignored   map[string]*Group // those for which there is no place
 	pauses    map[string]inspect.Pause
-	malformed map[string]malformed
+	malformed map[string]malformedCount
 	state     State
 	wake      chan struct{} // closed at the next change
 }

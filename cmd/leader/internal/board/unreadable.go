@@ -38,8 +38,8 @@ func (s countingStore) OnConnState(f func(store.ConnState)) (stop func()) {
 	return func() {}
 }
 
-// A malformed counts a group's records that cannot be read.
-type malformed struct {
+// A malformedCount is how many of a group's records could not be read.
+type malformedCount struct {
 	count  int
 	latest uint64 // the revision that was counted last
 }
@@ -58,9 +58,9 @@ func (b *Board) countMalformed(e store.Entry) {
 		case s.latest == e.Revision, !there && len(b.malformed) >= MaxGroups+MaxIgnored:
 			return
 		case b.malformed == nil:
-			b.malformed = make(map[string]malformed)
+			b.malformed = make(map[string]malformedCount)
 		}
-		b.malformed[e.Key] = malformed{s.count + 1, e.Revision}
+		b.malformed[e.Key] = malformedCount{s.count + 1, e.Revision}
 		if g := b.find(e.Key); g != nil {
 			g.Malformed++
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // What the judge leaves out must not change a verdict: small histories of any
-// kind, most of which no register tells, are judged with it and without.
+// kind, half of which no register tells, are judged with it and without.
 func TestWhatIsNotDecisiveChangesNoVerdict(t *testing.T) {
 	t.Parallel()
 	verdicts, fewer := map[porcupine.CheckResult]int{}, 0

@@ -60,13 +60,13 @@ func (j Judge) judge(key string, ops []Op) error {
 	return nil
 }
 
-// decisive leaves out the writes that are part of any order or of none. Those
-// are all that were not seen but one: a write that was applied and never seen is
-// the last that its register took, since nobody can expect its revision. It may
-// explain conflicts with what stood there before, and of several the one that
-// was called first explains what any of them does. The others may come after
-// everything, without effect. The search would go through all sets of them that
-// may have come before, 2^n of n.
+// decisive leaves out the writes that change no verdict. Those are the ones that
+// nobody saw, but for one. A write that was applied and never seen is the last
+// that its register took, since nobody can expect its revision. It may explain
+// conflicts with what stood there before, and of several such writes the one
+// that was called first explains what any of them does. The others may come
+// after everything, without effect. With them in it, the search goes through all
+// sets of them that may have come before, 2^n of n.
 func (j Judge) decisive(steps []step) []step {
 	last := uint64(0) // where the register stands after all that was seen
 	for _, s := range steps {

@@ -222,9 +222,9 @@ type Faulted struct {
 	Faults []Fault
 	// Rounds is how often each fault happens at least. The default is once.
 	Rounds int
-	// Keys is how many registers are written. The default is 3. More of
-	// them leave fewer writes of unknown outcome to each, of which those that
-	// were read may be anywhere in its order before that.
+	// Keys is how many registers are written. The default is 3. With more of
+	// them each has fewer writes of unknown outcome. One that was read may stand
+	// anywhere in its register's order before that.
 	Keys int
 	// Enough returns what the history still lacks, which another round may
 	// bring. Nil asks for nothing more. After three times the trial's patience
