@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
@@ -44,9 +45,14 @@ func TestQuickRunMeasuresEverything(t *testing.T) {
 	t.Logf("%s", &table)
 }
 
-func TestWrongFlagsAreRefused(t *testing.T) {
-	var out, log bytes.Buffer
-	if code := run(t.Context(), []string{"-fast"}, nil, &out, &log); code != 2 {
-		t.Errorf("exit code %d", code)
+func TestWhatWouldMeasureNothingIsRefused(t *testing.T) {
+	for _, args := range [][]string{{"-fast"}, {"-only", "crush"}, {"-quick", "crash"}} {
+		var out, log bytes.Buffer
+		if code := run(t.Context(), args, nil, &out, &log); code != 2 || out.Len() > 0 {
+			t.Errorf("%q: exit code %d, output %q", args, code, &out)
+		}
+		if !strings.Contains(log.String(), strings.TrimPrefix(args[len(args)-1], "-")) {
+			t.Errorf("%q: %s", args, &log)
+		}
 	}
 }

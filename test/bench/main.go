@@ -61,6 +61,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
+	plan := harness.Run{Quick: *quick, Only: *only, Progress: stderr, Look: 20 * time.Millisecond}
+	if err := validate(plan, flags.Args()); err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+		return 2
+	}
 	if *serve > 0 {
 		if err := harness.ServeNATS(harness.NATSOptions{Servers: *serve}, stdin, stdout); err != nil {
 			fmt.Fprintln(stderr, "bench:", err)
@@ -70,7 +75,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	r, err := measure(harness.Run{Ctx: ctx, Quick: *quick, Only: *only, Progress: stderr, Look: 20 * time.Millisecond})
+	plan.Ctx = ctx
+	r, err := measure(plan)
 	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1
@@ -88,6 +94,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 1
 	}
 	return 0
+}
+
+// validate refuses what would be ignored otherwise.
+func validate(r harness.Run, rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("argument %q: there are flags alone", rest[0])
+	}
+	var names []string
+	for _, s := range sections {
+		names = append(names, s.name)
+	}
+	return r.Validate(names...)
 }
 
 func measure(r harness.Run) (_ *report, err error) {

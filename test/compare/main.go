@@ -58,6 +58,18 @@ type runCommand struct {
 	Root  string `help:"The directory of the repository." default:"../.." type:"existingdir"`
 }
 
+// sectionOfStores is measured of this project alone.
+const sectionOfStores = "stores"
+
+// Validate refuses a run that would measure nothing.
+func (c runCommand) Validate() error {
+	names := lab.Sections()
+	if !c.Kube {
+		names = append(names, sectionOfStores)
+	}
+	return harness.Run{Only: c.Only}.Validate(names...)
+}
+
 type pagesCommand struct {
 	Root string `help:"The directory of the repository." default:"../.." type:"existingdir"`
 }
@@ -117,8 +129,8 @@ func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	// What was measured before is shown even if this fails.
 	var failed error
-	if plan.Measures("stores") && !c.Kube {
-		failed = plan.Measure("stores", func() (err error) {
+	if plan.Measures(sectionOfStores) && !c.Kube {
+		failed = plan.Measure(sectionOfStores, func() (err error) {
 			r.Stores, err = stores.Measure(plan, c.Root, "")
 			return err
 		})

@@ -59,7 +59,10 @@ func TestTheLoopOfClientGoKeepsOneLeaderOverElections(t *testing.T) {
 }
 
 func TestWrongCommandLinesAreRefused(t *testing.T) {
-	for _, args := range [][]string{{"--fast"}, {"measure"}, {"serve"}, {"--root", filepath.Join(t.TempDir(), "absent")}} {
+	for _, args := range [][]string{
+		{"--fast"}, {"measure"}, {"serve"}, {"--root", filepath.Join(t.TempDir(), "absent")},
+		{"--only", "crush"}, {"--kube", "--only", "stores"}, // would measure nothing
+	} {
 		var out, log bytes.Buffer
 		if code := run(t.Context(), args, nil, &out, &log); code != 2 {
 			t.Errorf("%q: exit code %d", args, code)

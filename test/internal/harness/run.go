@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,15 @@ type Run struct {
 
 // Measures reports whether the run is to measure the section of that name.
 func (r Run) Measures(section string) bool { return strings.Contains(section, r.Only) }
+
+// Validate returns an error if the run would measure none of the sections, which
+// would pass for a success.
+func (r Run) Validate(sections ...string) error {
+	if slices.ContainsFunc(sections, r.Measures) {
+		return nil
+	}
+	return fmt.Errorf("only %q: must be in the name of a section: %s", r.Only, strings.Join(sections, ", "))
+}
 
 // Measure calls f, which measures what, and reports on the progress. An error
 // of f names what.

@@ -3,6 +3,7 @@ package harness_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -93,5 +94,14 @@ func TestTheProgressSaysWhatWasMeasured(t *testing.T) {
 	}
 	if err := r.Measure("crash", func() error { return context.Canceled }); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "crash: ") {
 		t.Errorf("an error: %v", err)
+	}
+}
+
+func TestARunThatWouldMeasureNothingIsRefused(t *testing.T) {
+	for only, good := range map[string]bool{"": true, "crash": true, "over": true, "crush": false, "handovers": false} {
+		err := harness.Run{Only: only}.Validate("handover", "crash")
+		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), fmt.Sprintf("%q", only)) {
+			t.Errorf("only %q: %v", only, err)
+		}
 	}
 }

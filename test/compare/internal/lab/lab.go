@@ -28,6 +28,14 @@ var sections = []section{
 	{"crowd", measureCrowd, false},
 }
 
+// Sections returns the names of what Run measures.
+func Sections() (names []string) {
+	for _, s := range sections {
+		names = append(names, s.name)
+	}
+	return names
+}
+
 // Run measures the libraries, each section side by side, so that they meet the
 // same machine.
 func Run(plan harness.Run, libraries []peer.Library) (results []*figure.Result, err error) {
