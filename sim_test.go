@@ -86,6 +86,7 @@ type simCount struct {
 	terms     int
 	resolved  int
 	ended     int
+	shortened int   // terms of a shorter lease than the one before
 	proofs    int64 // tokens found valid
 	begun     int64 // operations
 	losses    map[leader.Reason]int
@@ -109,6 +110,7 @@ func (c *simCount) add(w *simWorld) {
 	c.terms += w.terms
 	c.resolved += w.resolved
 	c.ended += w.ended
+	c.shortened += w.shortened
 	c.proofs += w.proofs.Load()
 	c.begun += w.operations.Load()
 	for r, n := range w.losses {
@@ -123,8 +125,8 @@ func (c *simCount) add(w *simWorld) {
 }
 
 func (c *simCount) report(t *testing.T) {
-	t.Logf("schedules %d, virtual time %v, terms %d, unknown outcomes resolved %d, records ended by operators %d, tokens found valid %d, operations begun %d\nlosses %v\ndisturbances %v\nfaults %v",
-		c.schedules, c.virtual.Round(time.Second), c.terms, c.resolved, c.ended, c.proofs, c.begun, c.losses, c.deeds, c.faults)
+	t.Logf("schedules %d, virtual time %v, terms %d, unknown outcomes resolved %d, records ended by operators %d, leases shortened %d, tokens found valid %d, operations begun %d\nlosses %v\ndisturbances %v\nfaults %v",
+		c.schedules, c.virtual.Round(time.Second), c.terms, c.resolved, c.ended, c.shortened, c.proofs, c.begun, c.losses, c.deeds, c.faults)
 }
 
 // demandAll complains of each kind that never happened.
@@ -138,6 +140,9 @@ func (c *simCount) demandAll(errorf func(format string, args ...any)) {
 	}
 	if c.ended == 0 {
 		errorf("no operator ever ended a record")
+	}
+	if c.shortened == 0 {
+		errorf("no lease ever was shorter than the one before")
 	}
 	for _, d := range simDeeds {
 		if c.deeds[d.name] == 0 {
@@ -169,16 +174,19 @@ func (c *simCount) complete() bool {
 
 // A simWorld is one schedule while it runs.
 type simWorld struct {
-	t      *testing.T
-	rng    *rand.Rand
-	begun  time.Time
-	ttl    time.Duration
-	drain  time.Duration // the work of a leader takes at most a quarter longer to stop
-	shared leader.ElectionConfig
-	choice simChoice // of the shared fields
-	alike  bool      // all candidates are of one standing
-	ages   bool      // the store tells its age, and may be made again
-	remade atomic.Bool
+	t     *testing.T
+	rng   *rand.Rand
+	begun time.Time
+	ttl   time.Duration // the shortest lease
+	// longest is the longest: longer than ttl where the group is on its way from
+	// one TTL to another.
+	longest time.Duration
+	drain   time.Duration // the work of a leader takes at most a quarter longer to stop
+	shared  leader.ElectionConfig
+	choice  simChoice // of the shared fields
+	alike   bool      // all candidates are of one standing
+	ages    bool      // the store tells its age, and may be made again
+	remade  atomic.Bool
 	// What processes were told of the present term.
 	proofs, operations atomic.Int64
 
@@ -191,10 +199,14 @@ type simWorld struct {
 	ended    int // records, by operators
 	log      []string
 	lastTerm uint64
+	lastTTL  time.Duration // of the latest term
 	terms    int
-	losses   map[leader.Reason]int
-	deeds    map[string]int
-	pairs    simPairs
+	// shortened counts the terms whose lease is shorter than that of the one
+	// before.
+	shortened int
+	losses    map[leader.Reason]int
+	deeds     map[string]int
+	pairs     simPairs
 }
 
 // A simProc is one process: a candidate and its work, on a machine of its own.
@@ -216,6 +228,7 @@ type simProc struct {
 	over    bool            // the term has ended while the work went on
 	lost    time.Duration   // when, by the machine's monotonic clock
 	drain   time.Duration   // DemoteTimeout
+	ttl     time.Duration
 }
 
 func simulate(t *testing.T, seed uint64, total *simCount) {
@@ -243,7 +256,11 @@ func newSimWorld(t *testing.T, seed uint64) *simWorld {
 	}
 	w.shared = w.chooseShared()
 	w.alike = w.rng.IntN(3) != 0
+	w.longest = w.ttl
 	w.ages = w.shared.AcquireGrace == leader.GraceAuto && w.rng.IntN(2) == 0
+	if !w.forgets() && !w.ages && w.rng.IntN(3) == 0 { // where A4 allows for it
+		w.longest = min(w.ttl*time.Duration(2+w.rng.IntN(3)), leader.MaxTTL)
+	}
 	w.drain = time.Duration(1+w.rng.IntN(4)) * w.ttl / 2
 	network := faultstore.Random(seed, w.rates())
 	w.faults = faultstore.New(faultstore.Options{WatchTimeout: 2 * w.ttl, Ages: w.ages, Policy: func(c faultstore.Call) faultstore.Fate {
@@ -279,6 +296,22 @@ func (w *simWorld) rates() faultstore.Rates {
 // forgets reports whether the store may forget what it acknowledged.
 func (w *simWorld) forgets() bool { return w.shared.AcquireGrace == leader.GraceOn }
 
+// uneven reports whether the candidates' leases differ in length.
+func (w *simWorld) uneven() bool { return w.longest > w.ttl }
+
+// lease draws the TTL of one life of a candidate: mostly the one that the group
+// comes from or the one that it goes to.
+func (w *simWorld) lease() time.Duration {
+	switch more := w.longest - w.ttl; w.draw(5) {
+	case 0, 1:
+		return w.ttl
+	case 2, 3:
+		return w.longest
+	default:
+		return w.ttl + time.Duration(w.draw(int64(more)+1)).Truncate(time.Millisecond)
+	}
+}
+
 // drift is the greatest that the group allows for.
 func (w *simWorld) drift() float64 { return cmp.Or(w.shared.ClockDrift, leader.DefaultClockDrift) }
 
@@ -311,7 +344,7 @@ func (p *simProc) create() {
 	}
 	leader.SetMachine(e, p.machine)
 	p.mu.Lock()
-	p.e, p.drain = e, cfg.DemoteTimeout
+	p.e, p.drain, p.ttl = e, cfg.DemoteTimeout, cfg.TTL
 	p.mu.Unlock()
 	e.OnPromote(p.promoted)
 	e.OnDemote(p.demoted)
@@ -351,6 +384,10 @@ func (p *simProc) config() leader.ElectionConfig {
 		}
 	}}
 	w.choose(&cfg)
+	if w.uneven() {
+		// What nobody of the group wrote may hide the longest lease.
+		cfg.TTL, cfg.ForeignTTL = w.lease(), w.longest
+	}
 	return cfg
 }
 
@@ -361,6 +398,13 @@ func (p *simProc) election() leader.Election {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.e
+}
+
+// lease returns the TTL of this life of the candidate.
+func (p *simProc) lease() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ttl
 }
 
 func (p *simProc) stop() {
@@ -394,6 +438,11 @@ func (p *simProc) transition(tr leader.Transition) {
 		w.t.Errorf("G2: %s leads in term %d after term %d", p.name, tr.Term.Number, w.lastTerm)
 	}
 	w.lastTerm = tr.Term.Number
+	ttl := p.lease()
+	if ttl < w.lastTTL {
+		w.shortened++
+	}
+	w.lastTTL = ttl
 }
 
 // judgeLeader judges G1 in true time, when p begins or goes on to lead. A
@@ -499,7 +548,7 @@ func (p *simProc) noted(n leader.Note) {
 		p.w.resolved++
 		p.w.mu.Unlock()
 	}
-	// All have the same settings and names of their own, whatever is late, lost
+	// All have the same drift and names of their own, whatever is late, lost
 	// or restarted. A store that forgets may bring back what a predecessor
 	// wrote, and one that is made again may apply it once more.
 	if !p.w.forgets() && !p.w.remade.Load() && n.Kind == leader.NoteWarning && (strings.Contains(n.Text, "ClockDrift of") || strings.Contains(n.Text, "InstanceID")) {
@@ -618,7 +667,8 @@ var simDeeds = []simDeed{
 		}
 	}},
 	{"stall", nil, func(w *simWorld, p *simProc) { p.stall.Store(w.draw(int64(3 * w.ttl))) }},
-	{"delete", nil, func(w *simWorld, _ *simProc) { w.faults.Delete("g") }},
+	// It may hide the longer lease (A4).
+	{"delete", func(w *simWorld) bool { return !w.uneven() }, func(w *simWorld, _ *simProc) { w.faults.Delete("g") }},
 	{"garbage", nil, func(w *simWorld, _ *simProc) {
 		// The last is a record that does not say how long its lease is.
 		texts := []string{"garbage", "{}", `{"reason":"released"}`, `{"id":"x","token":"y","term":1}`}
@@ -717,12 +767,12 @@ func (w *simWorld) calmDown() {
 		p.sick.Store(false)
 		w.faults.Heal(p.name)
 	}
-	time.Sleep(3*time.Second + 6*w.ttl + 2*w.drain)
+	time.Sleep(3*time.Second + 6*w.longest + 2*w.drain)
 	w.maintain()
 	w.note("calm")
-	patience := 2*w.ttl + w.shared.Campaign.MaxBackoff
+	patience := 2*w.longest + w.shared.Campaign.MaxBackoff
 	if w.forgets() {
-		patience += w.ttl // the cool-down comes on top
+		patience += w.longest // the cool-down comes on top
 	}
 	patience = time.Duration(float64(patience) * (1 + w.drift()) / (1 - w.drift())) // by the slowest clock
 	// Not at its end alone: there one may be handing over to another that is
@@ -746,7 +796,7 @@ func (w *simWorld) maintain() {
 		w.t.Errorf("pause: %v", err)
 	}
 	w.note("maintenance")
-	time.Sleep(2*w.ttl + 2*w.drain)
+	time.Sleep(2*w.longest + 2*w.drain)
 	for range 10 {
 		time.Sleep(w.ttl / 2)
 		for _, p := range w.procs {

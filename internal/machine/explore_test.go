@@ -787,6 +787,21 @@ func TestDeletionOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
 	t.Logf("%s after %d steps:\n%s", f.bad, f.steps, f.story)
 }
 
+// The cool-down reckons with the lease that was seen last, or else with the own
+// TTL. Where a store has forgotten a longer one that the claimant never saw,
+// its holder may lead on beyond that: the hole of A4 in docs/protocol.md.
+func TestLossOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
+	ms := fineMachines(2, nil)
+	coolUneven(ms)
+	f := newExplorer(config{
+		clocks: steady(1, 1), machines: ms, quiet: 11, horizon: 22, faults: 3, kinds: setOf(kWipe, kCutOff, kCrash), storeMay: true, shortest: true,
+	}).run()
+	if !strings.HasPrefix(f.bad, "G1") {
+		t.Fatalf("no counterexample in %d worlds: the hole is closed, so document that instead", f.worlds)
+	}
+	t.Logf("%s after %d steps:\n%s", f.bad, f.steps, f.story)
+}
+
 // Garbage says nothing of what it replaced. A candidate that missed a longer
 // lease reckons with its own TTL and ForeignTTL; if both are shorter, this is
 // the hole, and docs/protocol.md says so.
