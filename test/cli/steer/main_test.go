@@ -77,20 +77,26 @@ func (c caller) decode(v any, out string, args []string) {
 	}
 }
 
-// vacate ends the record of a leader that lives. What that one renews between
-// the program's look and its write is left alone, as it should be, and the
-// program looks once more.
+// vacate ends the record of a leader that lives.
 func (c caller) vacate(v any) {
 	c.t.Helper()
 	args := []string{"vacate", group, "--yes", "--force", "-o", "json"}
+	out, _ := c.undisturbed(0, args...)
+	c.decode(v, out, args)
+}
+
+// undisturbed runs a program that writes the record of a leader that lives.
+// What that one renews between the program's look and its write is left alone,
+// as it should be, and the program looks once more.
+func (c caller) undisturbed(want int, args ...string) (stdout, stderr string) {
+	c.t.Helper()
 	for limit := within(c.t); ; {
-		code, out, stderr := c.try(args...)
-		if code == 0 {
-			c.decode(v, out, args)
-			return
+		code, stdout, stderr := c.try(args...)
+		if code == want {
+			return stdout, stderr
 		}
 		if code != 1 || !strings.Contains(stderr, "was written meanwhile") || limit.Err() != nil {
-			c.t.Fatalf("%v: exit status %d\n%s%s", args, code, out, stderr)
+			c.t.Fatalf("%v: exit status %d, want %d\n%s%s", args, code, want, stdout, stderr)
 		}
 	}
 }

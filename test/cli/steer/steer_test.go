@@ -241,7 +241,7 @@ func TestCaretakerNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 		}
 	}
 	// What an operator lacks is the record itself.
-	if _, stderr := as(t, srv.URL(), "operator").run(5, "vacate", group, "--yes", "--force"); !strings.Contains(stderr, `"$KV.leaders.reports"`) {
+	if _, stderr := as(t, srv.URL(), "operator").undisturbed(5, "vacate", group, "--yes", "--force"); !strings.Contains(stderr, `"$KV.leaders.reports"`) {
 		t.Errorf("stderr %q", stderr)
 	}
 }
