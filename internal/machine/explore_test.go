@@ -794,7 +794,7 @@ func TestLossOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
 	ms := fineMachines(2, nil)
 	coolUneven(ms)
 	f := newExplorer(config{
-		clocks: steady(1, 1), machines: ms, quiet: 11, horizon: 22, faults: 3, kinds: setOf(kWipe, kCutOff, kCrash), storeMay: true, shortest: true,
+		clocks: steady(1, 1), machines: ms, quiet: 12, horizon: 18, faults: 3, kinds: setOf(kWipe, kCutOff, kCrash), storeMay: true, shortest: true,
 	}).run()
 	if !strings.HasPrefix(f.bad, "G1") {
 		t.Fatalf("no counterexample in %d worlds: the hole is closed, so document that instead", f.worlds)
