@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -151,12 +152,31 @@ func (n NATS) Swaps(bucket string) (*Swaps, error) {
 	msg.Data = make([]byte, RecordSize)
 	revision := uint64(0)
 	return &Swaps{Close: nc.Close, Swap: func(ctx context.Context) error {
-		ack, err := js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision))
-		if err == nil {
-			revision = ack.Sequence
+		for {
+			ack, err := js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision))
+			if err == nil {
+				revision = ack.Sequence
+			}
+			if !inFlight(err) {
+				return err
+			}
+			// Nobody else writes this key: a cluster may take a while to note the
+			// end of the write before.
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
-		return err
 	}}, nil
+}
+
+// inFlight reports whether the server refuses a write since another one on the
+// same subject is under way (JSStreamWrongLastSequenceConstantErr, whose text
+// is that of a conflict).
+func inFlight(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == 10164
 }
 
 // Once returns how long the next one takes.
