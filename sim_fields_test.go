@@ -132,6 +132,12 @@ func (w *simWorld) choose(c *leader.ElectionConfig) {
 		choice[i] = int(w.draw(int64(len(f.levels))))
 		f.levels[choice[i]](w, c)
 	}
+	if w.uneven() {
+		// What nobody of the group wrote may hide the longest lease. The levels
+		// are not these then, and meet nothing.
+		c.TTL, c.ForeignTTL = w.lease(), w.longest
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pairs.add(choice)

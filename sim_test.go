@@ -228,7 +228,7 @@ type simProc struct {
 	over    bool            // the term has ended while the work went on
 	lost    time.Duration   // when, by the machine's monotonic clock
 	drain   time.Duration   // DemoteTimeout
-	ttl     time.Duration
+	ttl     time.Duration   // of its lease
 }
 
 func simulate(t *testing.T, seed uint64, total *simCount) {
@@ -384,10 +384,6 @@ func (p *simProc) config() leader.ElectionConfig {
 		}
 	}}
 	w.choose(&cfg)
-	if w.uneven() {
-		// What nobody of the group wrote may hide the longest lease.
-		cfg.TTL, cfg.ForeignTTL = w.lease(), w.longest
-	}
 	return cfg
 }
 
