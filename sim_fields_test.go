@@ -136,6 +136,7 @@ func (w *simWorld) choose(c *leader.ElectionConfig) {
 		// What nobody of the group wrote may hide the longest lease. The levels
 		// are not these then, and meet nothing.
 		c.TTL, c.ForeignTTL = w.lease(), w.longest
+		c.HeartbeatInterval = time.Duration(float64(c.HeartbeatInterval) / float64(w.ttl) * float64(c.TTL)).Truncate(time.Microsecond)
 		return
 	}
 	w.mu.Lock()
