@@ -450,23 +450,18 @@ func TestWatchEndsInSilenceWhenNobodyReads(t *testing.T) {
 		defer close(ended)
 		_ = w.cmd.Wait() // the status tells
 	}()
-	for ctx := l.within(); isOpen(ended); {
+	for ctx := l.within(); ; {
+		select {
+		case <-ended:
+			if code := w.cmd.ProcessState.ExitCode(); code != 0 {
+				t.Errorf("exit status %d", code)
+			}
+			return
+		default:
+		}
 		if err := errors.Join(a.Pause(ctx, "test"), a.Resume(ctx)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if code := w.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit status %d", code)
-	}
-}
-
-// isOpen reports whether nothing has closed c yet.
-func isOpen(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return false
-	default:
-		return true
 	}
 }
 
