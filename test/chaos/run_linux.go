@@ -18,6 +18,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/lab"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/mutant"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/process"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/schedule"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -202,6 +203,7 @@ func (f fireCommand) condemn(ctx context.Context, m mutant.Mutant, s streams) er
 	begun := time.Now()
 	res, err := lab.Fire{
 		Seed: f.Seed, For: mutantTime, Episodes: mutantEpisodes, Only: m.Faults, Program: program, Mutant: m.Name, Breaks: m.Breaks,
+		Suits: func(p schedule.Plan) bool { return !m.FastServers || p.ServerRate != 0 },
 	}.Run(ctx, s.stderr)
 	if err != nil {
 		return err

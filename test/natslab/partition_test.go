@@ -28,7 +28,7 @@ func TestAServerWithoutItsRoutesIsAloneWithItsClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := natslab.StartPartitionable(t, 3, "")
+			c := natslab.StartPartitionable(t, natslab.Command{}, 3, "")
 			natslab.KV(t, c.Connect(t), jetstream.KeyValueConfig{Bucket: "b", Replicas: 3})
 			alone := c.Nodes[0]
 			inside := natslab.Connect(t, alone.URL(), nats.IgnoreDiscoveredServers())

@@ -76,6 +76,7 @@ type Process struct {
 	StoreDir string
 
 	tb     testing.TB
+	run    Command
 	port   int
 	fixed  string // of its configuration, what Configure does not change
 	config string // path of its configuration file
@@ -102,12 +103,20 @@ func StartProcesses(tb testing.TB, n int, extra string) *Processes {
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", p))
 	}
 	all := "routes: [" + strings.Join(routes, ", ") + "]"
-	return startProcesses(tb, listen, extra, func(*Process, int) string { return all })
+	return startProcesses(tb, Command{}, listen, extra, func(*Process, int) string { return all })
 }
 
-// StartPartitionable starts servers as [StartProcesses] does, with a proxy on
-// each route from one to another: see [Process.Routes].
-func StartPartitionable(tb testing.TB, n int, extra string) *Processes {
+// A Command is what runs as a server. The zero value is the test's executable.
+type Command struct {
+	// Path is that of a program whose main calls [Serving].
+	Path string
+	// Env are variables of its environment, beside those of the test.
+	Env []string
+}
+
+// StartPartitionable starts servers as [StartProcesses] does, by a command,
+// with a proxy on each route from one to another: see [Process.Routes].
+func StartPartitionable(tb testing.TB, run Command, n int, extra string) *Processes {
 	tb.Helper()
 	listen := ports.Free(tb, 2*n)
 	ends := make([][]*Proxy, n) // by server, those of its routes in both directions
@@ -122,7 +131,7 @@ func StartPartitionable(tb testing.TB, n int, extra string) *Processes {
 			urls[from] = append(urls[from], p.URL())
 		}
 	}
-	return startProcesses(tb, listen, extra, func(p *Process, i int) string {
+	return startProcesses(tb, run, listen, extra, func(p *Process, i int) string {
 		p.routes = ends[i]
 		// Servers tell each other where the third is. They must not learn of a
 		// way round the proxies, and on this port nobody listens.
@@ -132,7 +141,7 @@ func StartPartitionable(tb testing.TB, n int, extra string) *Processes {
 
 // startProcesses starts a server on each of the first half of the ports, whose
 // routes end at the second half. routes tells a server of the others.
-func startProcesses(tb testing.TB, listen []int, extra string, routes func(p *Process, i int) string) *Processes {
+func startProcesses(tb testing.TB, run Command, listen []int, extra string, routes func(p *Process, i int) string) *Processes {
 	tb.Helper()
 	n := len(listen) / 2
 	takeSlot(tb, n)
@@ -141,7 +150,7 @@ func startProcesses(tb testing.TB, listen []int, extra string, routes func(p *Pr
 		dir := tb.TempDir()
 		p := &Process{
 			Name: fmt.Sprintf("node%d", i), StoreDir: filepath.Join(dir, "js"),
-			tb: tb, port: listen[i], config: filepath.Join(dir, "server.conf"),
+			tb: tb, run: run, port: listen[i], config: filepath.Join(dir, "server.conf"),
 		}
 		keepStreams(tb, p.StoreDir)
 		p.fixed = fmt.Sprintf("server_name: %s\nlisten: 127.0.0.1:%d\njetstream { store_dir: %q }\n", p.Name, p.port, p.StoreDir)
@@ -178,12 +187,15 @@ func (p *Process) Run() {
 	if p.cmd != nil {
 		return
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		p.tb.Fatalf("natslab: %v", err)
+	exe := p.run.Path
+	if exe == "" {
+		var err error
+		if exe, err = os.Executable(); err != nil {
+			p.tb.Fatalf("natslab: %v", err)
+		}
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), configVariable+"="+p.config)
+	cmd.Env = append(append(os.Environ(), p.run.Env...), configVariable+"="+p.config)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err == nil {

@@ -38,22 +38,26 @@ type Arena struct {
 	Servers *natslab.Processes
 
 	shape  schedule.Shape
+	expiry schedule.Expiry
 	disk   *Disk // if there is one
 	noDisk error // why there is none
 	admin  *nats.Conn
 	js     jetstream.JetStream
 
-	mu     sync.Mutex
-	stored []history.Stored
+	mu      sync.Mutex // guards what follows
+	stored  []history.Stored
+	highest uint64 // revision that was seen
+	expired int
 }
 
-// New starts the servers of a shape and makes the bucket.
-func New(b *Bench, s schedule.Shape) *Arena {
-	a := &Arena{Bench: b, shape: s}
+// New starts the servers of a shape, by a command, and makes the bucket, whose
+// records expire as it is told.
+func New(b *Bench, run natslab.Command, s schedule.Shape, e schedule.Expiry) *Arena {
+	a := &Arena{Bench: b, shape: s, expiry: e}
 	if schedule.OnDisk(s) {
 		b.furnish = a.mountDisk
 	}
-	a.Servers = natslab.StartPartitionable(b, s.Nodes, credentials(true))
+	a.Servers = natslab.StartPartitionable(b, run, s.Nodes, credentials(true))
 	b.furnish = nil
 	a.admin = a.Servers.Connect(b, nats.ReconnectBufSize(-1), nats.Timeout(2*time.Second))
 	a.js = natslab.JetStream(b, a.admin)
@@ -86,16 +90,43 @@ func (a *Arena) witness(m *nats.Msg) {
 		Token string `json:"token"`
 		Term  uint64 `json:"term"`
 	}
-	if err != nil || json.Unmarshal(m.Data, &r) != nil {
-		return // garbage of the lab's own
+	if err != nil {
+		return
 	}
-	token := leader.Term{Token: r.Token}.Correlation()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.tellsOfExpiry(m.Header, revision) {
+		a.expired++
+	}
+	a.highest = max(a.highest, revision)
+	if json.Unmarshal(m.Data, &r) != nil {
+		return // a marker, or garbage of the lab's own
+	}
+	token := leader.Term{Token: r.Token}.Correlation()
 	if n := len(a.stored); r.ID != "" && r.Term != 0 && n > 0 && a.stored[n-1].Term == r.Term && a.stored[n-1].Token == token {
 		return // a renewal like the one before
 	}
 	a.stored = append(a.stored, history.Stored{Revision: revision, ID: r.ID, Token: token, Term: r.Term})
+}
+
+// tellsOfExpiry reports whether a message of a revision is the marker of a
+// record that has expired, or, where there are none, the first to follow one. A
+// bucket that was made anew has another first one: at a revision that was seen
+// before, or at one that tells the time, in microseconds, if the candidates
+// made it.
+func (a *Arena) tellsOfExpiry(h nats.Header, revision uint64) bool {
+	if a.expiry.Markers {
+		return h.Get("Nats-Marker-Reason") == "MaxAge"
+	}
+	return a.expiry.MaxAge > 0 && h.Get("Nats-Last-Sequence") == "0" && a.highest > 0 && revision > a.highest && revision < a.highest+1e6
+}
+
+// Expired returns how many records the bucket dropped by their age, as far as
+// the lab saw it.
+func (a *Arena) Expired() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.expired
 }
 
 // Stored returns what the store stored, as far as the lab saw it.

@@ -22,11 +22,38 @@ func (a *Arena) MakeBucket(ctx context.Context) error {
 	if a.shape.Memory {
 		storage = jetstream.MemoryStorage
 	}
-	err := natsstore.EnsureBucket(ctx, a.js, natsstore.BucketConfig{Bucket: Bucket, Replicas: a.shape.Nodes, Storage: storage})
+	var err error
+	if a.expiry.MaxAge == 0 {
+		err = natsstore.EnsureBucket(ctx, a.js, natsstore.BucketConfig{Bucket: Bucket, Replicas: a.shape.Nodes, Storage: storage})
+	} else {
+		err = a.makeExpiring(ctx, storage)
+	}
 	if err != nil {
 		return err
 	}
 	return a.Probe(ctx)
+}
+
+// markerLife is for how long a marker stays: the shortest that a server takes
+// (measured: it refuses less than a second).
+const markerLife = time.Second
+
+// makeExpiring makes a bucket as `nats kv add --ttl` does: the library makes
+// none whose records expire, and one of its own cannot be given markers later
+// (the server does not take back that purges are denied).
+func (a *Arena) makeExpiring(ctx context.Context, storage jetstream.StorageType) error {
+	cfg := jetstream.KeyValueConfig{
+		Bucket: Bucket, Replicas: a.shape.Nodes, Storage: storage, TTL: a.expiry.MaxAge,
+		RePublish: &jetstream.RePublish{Source: stored + ">", Destination: republic + ">"},
+	}
+	if a.expiry.Markers {
+		cfg.LimitMarkerTTL = markerLife
+	}
+	_, err := a.js.CreateKeyValue(ctx, cfg)
+	if errors.Is(err, jetstream.ErrBucketExists) {
+		return nil // the candidates may have made it
+	}
+	return err
 }
 
 // Probe writes to the bucket: it takes writes if the error is nil.
@@ -75,6 +102,15 @@ func (a *Arena) State(ctx context.Context) (jetstream.StreamState, error) {
 		return jetstream.StreamState{}, err
 	}
 	return s.CachedInfo().State, nil
+}
+
+// ServersClock returns the time of the server that leads the bucket's stream.
+func (a *Arena) ServersClock(ctx context.Context) (time.Time, error) {
+	s, err := a.js.Stream(ctx, stream)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return s.CachedInfo().TimeStamp, nil
 }
 
 // Delete deletes the record as `nats kv del` does, without knowing what stands

@@ -1,11 +1,13 @@
 package faults
 
 import (
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/candidate"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/process"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/results"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/round"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/schedule"
@@ -58,6 +60,19 @@ var candidateKinds = []kind{
 		}
 		s.Each((*natslab.Proxy).Resume)
 		r.Sleep(r.Plan.TTL)
+	})},
+	{at("newcomers", fmt.Sprintf("nothing passes, and meanwhile %d others join, one after the other, who have heard of no record; what was held arrives late", newcomers)), atSeat(func(r *round.Round, s *round.Seat, f schedule.Fault) {
+		rng := f.RNG()
+		s.Each(func(p *natslab.Proxy) { p.Hold(natslab.ToServer, natslab.ToClient) })
+		joined := make([]*process.Process, newcomers)
+		for i := range joined {
+			r.Sleep(r.Plan.TTL / newcomers)
+			joined[i] = r.Herd(1, drawnRate(r, rng))
+		}
+		s.Each((*natslab.Proxy).Resume)
+		for _, p := range joined {
+			r.Stop(p)
+		}
 	})},
 	{at("reset", "connections are reset (RST), again and again"), atSeat(func(_ *round.Round, s *round.Seat, f schedule.Fault) {
 		s.Again(f, 50*time.Millisecond, 500*time.Millisecond, func() { s.Each((*natslab.Proxy).Reset) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,8 +16,12 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// crowd is how many candidates a herd has.
-const crowd = 200
+const (
+	// crowd is how many candidates a herd has.
+	crowd = 200
+	// newcomers is how many join one after the other, in the course of a TTL.
+	newcomers = 8
+)
 
 var serverKinds = []kind{
 	{atServers("server kill", "the server (of three: the one that leads the stream) is killed (SIGKILL) and started again", schedule.Everywhere), func(r *round.Round, f schedule.Fault) {
@@ -84,14 +89,19 @@ var serverKinds = []kind{
 		canaries.Close()
 	})},
 	{atServers("herd", fmt.Sprintf("%d candidates join at once, and leave at once", crowd), schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
-		rate := schedule.TrueClock
-		if len(r.Plan.Rates) > 0 {
-			rate = schedule.DrawRate(f.RNG())
-		}
-		p := r.Herd(crowd, rate)
+		p := r.Herd(crowd, drawnRate(r, f.RNG()))
 		r.Sleep(max(f.Length, 2*r.Plan.TTL))
 		r.Stop(p)
 	})},
+}
+
+// drawnRate draws the rate of a clock of processes that join, if a round has
+// such.
+func drawnRate(r *round.Round, rng *rand.Rand) int {
+	if len(r.Plan.Rates) == 0 {
+		return schedule.TrueClock
+	}
+	return schedule.DrawRate(rng)
 }
 
 // counted is for kinds that always happen.

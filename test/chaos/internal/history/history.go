@@ -32,6 +32,13 @@ func (p Process) MeasuredRate() (rate float64, ok bool) {
 	return 1000 * float64(last.Own-first.Own) / float64(span), true
 }
 
+// A ServerReading is what the clock of a server showed, in nanoseconds, while it
+// was asked.
+type ServerReading struct {
+	Own   int64
+	Asked Sample
+}
+
 // A Stored is a record as it was stored: what the bucket republished.
 type Stored struct {
 	Revision uint64
@@ -72,8 +79,14 @@ type Resource struct {
 type Round struct {
 	Processes []Process
 	Stored    []Stored
+	Expired   int // records that the store dropped by their age
 	Waits     []Wait
 	Resources []Resource
+	// ServerRate is at which rate the servers' clocks were to run, in
+	// thousandths of the machine's, and ServersClock what they showed at two
+	// instants. 0: nobody looked.
+	ServerRate   int
+	ServersClock [2]ServerReading
 	// Forgot are the times in which the store lost writes that it had
 	// acknowledged, because the lab made it. Terms before and after are not
 	// compared (docs/protocol.md, A1 and A2), and that is all that is excused.
@@ -83,4 +96,12 @@ type Round struct {
 	Settle time.Duration
 	// DemoteTimeout is that of the candidates, on the fastest of their clocks.
 	DemoteTimeout time.Duration
+}
+
+// ServerRates returns between which rates the servers' clocks ran, in
+// thousandths of the machine's.
+func (r Round) ServerRates() (low, high float64) {
+	first, last := r.ServersClock[0], r.ServersClock[1]
+	own := 1000 * float64(last.Own-first.Own)
+	return own / float64(last.Asked.T1-first.Asked.T0), own / float64(last.Asked.T0-first.Asked.T1)
 }

@@ -26,6 +26,9 @@ type Fire struct {
 	// guarantee Breaks is what is wanted, and ends the run, and all rounds are
 	// on the first shape.
 	Mutant, Breaks string
+	// Suits, optional, reports whether a round may be held by a plan. Seeds are
+	// passed over until one may.
+	Suits func(schedule.Plan) bool
 }
 
 // Run holds rounds until they are done, their time is over, or ctx is done.
@@ -45,15 +48,20 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res results.Result, err e
 	if f.For > 0 {
 		until = time.Now().Add(f.For)
 	}
+	next := f.plans(res.Kinds)
 	for i := 0; f.more(ctx, i, until); i++ {
-		p := schedule.Draw(f.seed(i), f.Episodes, res.Kinds, f.Only)
+		p := next()
 		p.Mutant = f.Mutant
 		if res.OneClock != nil {
-			p.Rates = nil
+			p = p.OnOneClock()
+		}
+		servers, err := f.Program.ServersAt(p.ServerRate)
+		if err != nil {
+			return res, err
 		}
 		fmt.Fprintf(log, "round %d: seed %d, %s, %d candidates, %s, TTL %v, %s, %d episodes\n",
 			i+1, p.Seed, p.Shape.Name, p.Candidates, p.Clocks(), p.TTL, p.Standings(), len(p.Episodes))
-		o := round.Run(ctx, p, dir, l, func(r *round.Round) {
+		o := round.Run(ctx, p, dir, l, servers, func(r *round.Round) {
 			for _, e := range p.Episodes {
 				if ctx.Err() != nil || !until.IsZero() && time.Now().After(until) {
 					return
@@ -69,7 +77,21 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res results.Result, err e
 	return res, nil
 }
 
-// seed returns that of the ith round.
+// plans returns what draws one plan after the other.
+func (f Fire) plans(kinds []schedule.Kind) func() schedule.Plan {
+	i := 0
+	return func() schedule.Plan {
+		for {
+			p := schedule.Draw(f.seed(i), f.Episodes, kinds, f.Only)
+			i++
+			if f.Suits == nil || f.Suits(p) {
+				return p
+			}
+		}
+	}
+}
+
+// seed returns that of the ith plan.
 func (f Fire) seed(i int) uint64 {
 	if n := uint64(len(schedule.Shapes)); f.Mutant != "" {
 		return (f.Seed/n + uint64(i)) * n

@@ -40,12 +40,12 @@ func (k Soak) Run(ctx context.Context, log io.Writer) (res results.SoakResult, e
 	res.Kinds = faults.Kinds()
 	p := schedule.DrawSoak(k.Seed, int(k.For/k.Every), res.Kinds)
 	if res.OneClock = k.Program.OneClock; res.OneClock != nil {
-		p.Rates = nil
+		p = p.OnOneClock()
 	}
 	fmt.Fprintf(log, "soak: seed %d, %s, %d candidates, %s, TTL %v, %d faults\n",
 		p.Seed, p.Shape.Name, p.Candidates, p.Clocks(), p.TTL, len(p.Episodes))
 	w := &watcher{begun: time.Now()}
-	o := round.Run(ctx, p, dir, process.NewLauncher(k.Program.Binary), func(r *round.Round) {
+	o := round.Run(ctx, p, dir, process.NewLauncher(k.Program.Binary), natslab.Command{}, func(r *round.Round) {
 		w.connect(r)
 		for i, e := range p.Episodes {
 			if ctx.Err() != nil {

@@ -22,6 +22,9 @@ type Mutant struct {
 	Breaks string
 	// Faults are those that bring the bug out.
 	Faults []string
+	// FastServers: it takes servers that drop records too early, since their
+	// clocks are fast.
+	FastServers bool
 
 	changes []change
 }
@@ -102,6 +105,14 @@ var All = []Mutant{
 			"internal/machine/watch.go",
 			"return c.m.wait(c.heldTTL()) + c.expiryJitter()",
 			"return c.expiryJitter()",
+		}},
+	},
+	{
+		Name: "expiry-unheeded", Breaks: "G1", FastServers: true,
+		Says:   "leaders do not cool down where the servers drop records by their age",
+		Faults: []string{"newcomers"},
+		changes: []change{{
+			"internal/engine/config.go", "auto && (report.Forgetful || report.Expires)", "auto && report.Forgetful",
 		}},
 	},
 	{

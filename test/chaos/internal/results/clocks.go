@@ -15,6 +15,10 @@ import (
 // readings a second apart are together within a tenth of a millisecond each.
 const tolerance = 3
 
+// serverTolerance is the same of servers, of which two may have been asked. What
+// they gained on the machine's clock differs by the time between their starts.
+const serverTolerance = 100
+
 // addClocks counts at which rates the clocks of a round ran.
 func (c *Counts) addClocks(h history.Round) {
 	for _, p := range h.Processes {
@@ -22,6 +26,13 @@ func (c *Counts) addClocks(h history.Round) {
 		if rate, ok := p.MeasuredRate(); ok && math.Abs(rate-float64(p.ClockRate)) > tolerance {
 			c.wrongClocks = append(c.wrongClocks, fmt.Sprintf("the clock of %s ran at %.1f thousandths, not %d", p.Name, rate, p.ClockRate))
 		}
+	}
+	if rate := float64(h.ServerRate); rate != 0 {
+		low, high := h.ServerRates()
+		if within := rate >= low-serverTolerance && rate <= high+serverTolerance; !within { // nor is a number that is none
+			c.wrongClocks = append(c.wrongClocks, fmt.Sprintf("the clocks of the servers ran at %.0f to %.0f thousandths, not %d", low, high, h.ServerRate))
+		}
+		c.fastServers++
 	}
 	ran := func(rate int) bool {
 		return slices.ContainsFunc(h.Processes, func(p history.Process) bool { return p.ClockRate == rate })

@@ -37,6 +37,29 @@ func TestAClockThatDidNotRunAsItWasToldIsFound(t *testing.T) {
 	}
 }
 
+func TestServersWhoseClocksDidNotRunAsTheyWereToldAreFound(t *testing.T) {
+	at := func(own, asked, answered float64) history.ServerReading {
+		return history.ServerReading{Own: int64(own * 1e9), Asked: history.Sample{T0: int64(asked * 1e9), T1: int64(answered * 1e9)}}
+	}
+	for name, c := range map[string]struct {
+		rate  int
+		clock [2]history.ServerReading
+		wrong bool
+	}{
+		"as told":                    {1400, [2]history.ServerReading{at(70, 1, 1.01), at(72.8, 3, 3.01)}, false},
+		"true":                       {1400, [2]history.ServerReading{at(70, 1, 1.01), at(72, 3, 3.01)}, true},
+		"answered late, as told":     {1400, [2]history.ServerReading{at(70, 1, 2), at(71.4, 2.9, 3)}, false},
+		"never asked":                {1400, [2]history.ServerReading{}, true},
+		"nobody wanted to know that": {0, [2]history.ServerReading{}, false},
+	} {
+		counts := NewCounts()
+		counts.Add(history.Round{ServerRate: c.rate, ServersClock: c.clock})
+		if wrong := strings.Join(counts.wrongClocks, "; "); (wrong != "") != c.wrong {
+			t.Errorf("%s: %q", name, wrong)
+		}
+	}
+}
+
 func TestAMarginIsUsedWhereAFastClockWaitsOutASlowOne(t *testing.T) {
 	leads := func(at int64, reason string) history.Event {
 		return history.Event{At: at, Kind: history.EventTransition, To: "LEADER", Reason: reason}

@@ -29,9 +29,12 @@ type Counts struct {
 	writes    uint64         // to guarded resources, attempted
 	stale     uint64         // those of them with a term older than one accepted before
 	forgot    int            // times that the store lost what it had acknowledged
+	expired   int            // records that the store dropped by their age
 	clocks    map[int]int    // processes by the rate of their clocks, in thousandths
 	extremes  int            // rounds with a slow and a fast clock
-	margins   int            // leases of slow clocks that a fast one waited out
+	// fastServers are rounds with servers whose clocks ran at another rate.
+	fastServers int
+	margins     int // leases of slow clocks that a fast one waited out
 	// wrongClocks are clocks that did not run as they were told to.
 	wrongClocks []string
 	longest     time.Duration // without a leader after the end of all faults
@@ -57,6 +60,7 @@ func (c *Counts) Add(h history.Round) {
 	c.rounds++
 	c.addClocks(h)
 	c.forgot += len(h.Forgot)
+	c.expired += h.Expired
 	claims := map[uint64]bool{}
 	for _, s := range h.Stored {
 		if s.ID != "" && s.Term == 0 {
@@ -119,6 +123,7 @@ func (c *Counts) join(o Counts) {
 	c.writes += o.writes
 	c.stale += o.stale
 	c.forgot += o.forgot
+	c.expired += o.expired
 	for _, m := range [][2]map[string]int{{c.faults, o.faults}, {c.begun, o.begun}, {c.ended, o.ended}} {
 		for k, n := range m[1] {
 			m[0][k] += n
@@ -129,6 +134,7 @@ func (c *Counts) join(o Counts) {
 	}
 	c.extremes += o.extremes
 	c.margins += o.margins
+	c.fastServers += o.fastServers
 	c.wrongClocks = append(c.wrongClocks, o.wrongClocks...)
 	maps.Copy(c.skipped, o.skipped)
 	if o.longest > c.longest {

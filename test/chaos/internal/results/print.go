@@ -82,6 +82,10 @@ func (r *Result) summary() string {
 	}
 	t.row("rounds in which some candidates are preferred to others", r.count(schedule.Plan.Ranked))
 	t.row("rounds with leases of different lengths", r.count(func(p schedule.Plan) bool { return p.Unequal }))
+	t.row("rounds whose bucket drops records by their age; records that it dropped", fmt.Sprintf("%d; %d", r.count(schedule.Plan.Expires), c.expired))
+	if r.OneClock == nil {
+		t.row("of them by servers' clocks at "+schedule.RateOf(schedule.FastServers), c.fastServers)
+	}
 	t.row("samples of what candidates believe", c.samples)
 	t.row("of them of leaders", c.leading)
 	t.row("terms", c.terms)

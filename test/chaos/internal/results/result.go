@@ -137,6 +137,7 @@ func (r *Result) enough() (errs []error) {
 		demand(sum.ended["unhealthy"] > 0, "no leader that was not well stepped down")
 		demand(sum.ended["outranked"] > 0 || !slices.ContainsFunc(r.Rounds, func(o Outcome) bool { return o.Plan.Ranked() }),
 			"no leader made room for one that is preferred")
+		demand(sum.expired > 0 || r.count(schedule.Plan.Expires) == 0, "no record expired, of buckets that drop them")
 		demand(sum.margins > 0 || r.OneClock != nil, "no fast clock waited out a lease of a slow one")
 	}
 	return errs

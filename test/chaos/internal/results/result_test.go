@@ -68,11 +68,12 @@ func TestARunInWhichTooLittleHappenedHasNotPassed(t *testing.T) {
 func TestALongRunHasShownWhatIsRareInARound(t *testing.T) {
 	p := drawn(7)
 	p.Settings[0].Version = "1.0.0" // some are preferred to others
+	p.Expiry.MaxAge = p.TTL         // the bucket drops records
 	run := func(spoil func(*Outcome)) *Result {
 		r := &Result{Full: true}
 		for range manyRounds {
 			o := enoughOf(p)
-			o.Counts.resolved, o.Counts.margins = 2, 2
+			o.Counts.resolved, o.Counts.margins, o.Counts.expired = 2, 2, 2
 			o.Counts.ended = map[string]int{"unhealthy": 1, "outranked": 1}
 			spoil(&o)
 			r.Rounds = append(r.Rounds, o)
@@ -84,6 +85,7 @@ func TestALongRunHasShownWhatIsRareInARound(t *testing.T) {
 	}
 	for says, spoil := range map[string]func(*Outcome){
 		"found applied": func(o *Outcome) { o.Counts.resolved = 0 },
+		"expired":       func(o *Outcome) { o.Counts.expired = 0 },
 		"waited out":    func(o *Outcome) { o.Counts.margins = 0 },
 		"was not well":  func(o *Outcome) { delete(o.Counts.ended, "unhealthy") },
 		"is preferred":  func(o *Outcome) { delete(o.Counts.ended, "outranked") },

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/process"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/results"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/schedule"
+	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 const (
@@ -42,6 +43,9 @@ type Round struct {
 	ledger, guarded string
 	resources       []*arena.Resource
 
+	servers natslab.Command
+	clock   [2]history.ServerReading
+
 	mu     sync.Mutex // guards what follows
 	herds  int
 	all    []*process.Process
@@ -50,9 +54,9 @@ type Round struct {
 	counts results.Counts
 }
 
-// Run holds a round, which act fills between the start and the end. Files go
-// into a directory of its own under dir.
-func Run(ctx context.Context, p schedule.Plan, dir string, l *process.Launcher, act func(*Round)) (o results.Outcome) {
+// Run holds a round on servers that a command runs, which act fills between the
+// start and the end. Files go into a directory of its own under dir.
+func Run(ctx context.Context, p schedule.Plan, dir string, l *process.Launcher, servers natslab.Command, act func(*Round)) (o results.Outcome) {
 	o.Plan = p
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,7 +68,7 @@ func Run(ctx context.Context, p schedule.Plan, dir string, l *process.Launcher, 
 	b := arena.NewBench(dir)
 	defer func() { _ = os.RemoveAll(dir) }()
 	defer b.Close()
-	r := &Round{Plan: p, ctx: ctx, dir: dir, Launcher: l, counts: results.NewCounts()}
+	r := &Round{Plan: p, ctx: ctx, dir: dir, Launcher: l, servers: servers, counts: results.NewCounts()}
 	began := time.Now()
 	o.Trouble = b.Run(func() error { return r.hold(b, act) })
 	r.counts.Elapsed = time.Since(began)
@@ -81,7 +85,8 @@ func (r *Round) hold(b *arena.Bench, act func(*Round)) error {
 	ledger, posts := arena.ServeLedger(b)
 	guarded, puts := arena.ServeGuarded(b)
 	r.ledger, r.guarded, r.resources = ledger, guarded, []*arena.Resource{posts, puts}
-	r.Arena = arena.New(b, r.Plan.Shape)
+	r.Arena = arena.New(b, r.servers, r.Plan.Shape, r.Plan.Expiry)
+	r.readClock(0)
 	for i := range r.Plan.Candidates {
 		s := &Seat{r: r, ID: fmt.Sprintf("c%d", i), rate: schedule.TrueClock, Settings: r.Plan.Settings[i], proxies: r.Proxies()}
 		if len(r.Plan.Rates) > 0 {
@@ -91,11 +96,24 @@ func (r *Round) hold(b *arena.Bench, act func(*Round)) error {
 		s.Begin()
 	}
 	r.await("the start")
+	r.readClock(1) // before the first fault, since a server that starts anew has the true time
 	act(r)
 	if r.ctx.Err() == nil {
 		r.rollOff()
 	}
 	return nil
+}
+
+// readClock reads the servers' clock, if it has a rate of its own.
+func (r *Round) readClock(i int) {
+	if r.Plan.ServerRate != 0 {
+		r.Eventually("a server tells the time", Healing, func(ctx context.Context) error {
+			asked := candidate.Now()
+			t, err := r.ServersClock(ctx)
+			r.clock[i] = history.ServerReading{Own: t.UnixNano(), Asked: history.Sample{T0: asked, T1: candidate.Now()}}
+			return err
+		})
+	}
 }
 
 // spec is what a new process is told.
@@ -203,7 +221,7 @@ func (r *Round) limit() time.Duration {
 	if r.Plan.Ranked() {
 		d += r.Plan.TTL / 2 // who is preferred goes first
 	}
-	if r.Plan.Shape.CoolsDown() {
+	if r.Plan.CoolsDown() {
 		d += wait(r.Plan.TTL) + r.Plan.Heartbeat // the cool-down, and the renewal that ends it
 	}
 	return longest(d) + slack
@@ -318,13 +336,14 @@ func (r *Round) Forget(f func()) {
 // history collects what the round has left behind.
 func (r *Round) history() (history.Round, error) {
 	h := history.Round{
+		ServerRate: r.Plan.ServerRate, ServersClock: r.clock,
 		Waits: r.waits, Forgot: r.forgot, DemoteTimeout: shortest(demoteTimeout),
 		// A claim waits for a lease, and is promoted after a cool-down of
 		// another.
 		Settle: longest(3*wait(r.Plan.TTL)) + slack,
 	}
 	if r.Arena != nil {
-		h.Stored = r.Stored()
+		h.Stored, h.Expired = r.Stored(), r.Expired()
 	}
 	for _, res := range r.resources {
 		h.Resources = append(h.Resources, res.Report())

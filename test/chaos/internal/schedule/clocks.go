@@ -18,6 +18,11 @@ const (
 	FastClock = 1099
 )
 
+// FastServers is the rate of servers' clocks that end a lease early: a record
+// that may be one TTL old is dropped after 0.71. A step of a server's wall clock
+// does the same.
+const FastServers = 1400
+
 // drawRates draws a rate for each of n candidates: in seven of eight rounds
 // both extremes are among them.
 func drawRates(rng *rand.Rand, n int) []int {
@@ -35,6 +40,12 @@ func drawRates(rng *rand.Rand, n int) []int {
 // DrawRate draws one rate.
 func DrawRate(rng *rand.Rand) int {
 	return []int{SlowClock, TrueClock, FastClock}[rng.IntN(3)]
+}
+
+// OnOneClock returns the plan where no process can have clocks of its own.
+func (p Plan) OnOneClock() Plan {
+	p.Rates, p.ServerRate = nil, 0
+	return p
 }
 
 // Extremes reports whether a slow and a fast clock were drawn.

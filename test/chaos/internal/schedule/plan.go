@@ -20,11 +20,16 @@ type Plan struct {
 	Settings   []Settings // of the candidates
 	// Unequal: their leases are of different lengths. That needs records that
 	// nothing but another record replaces (docs/protocol.md, A4).
-	Unequal  bool
-	Rates    []int    // of the candidates' clocks, in thousandths; empty: the machine's clock for all
-	Only     []string // the kinds of faults that were asked for; empty: all
-	Mutant   string   // the bug that the candidates have, if one was put into them
-	Episodes []Episode
+	Unequal bool
+	Expiry  Expiry
+	Rates   []int // of the candidates' clocks, in thousandths; empty: the machine's clock for all
+	// ServerRate is that of the servers' clocks; 0: the machine's clock. The
+	// servers' clocks bear on a record that expires, and on the age of a bucket
+	// that is made again, for which the protocol bounds them.
+	ServerRate int
+	Only       []string // the kinds of faults that were asked for; empty: all
+	Mutant     string   // the bug that the candidates have, if one was put into them
+	Episodes   []Episode
 }
 
 // A Kind is a kind of fault.
@@ -77,6 +82,12 @@ func Draw(seed uint64, episodes int, kinds []Kind, only []string) Plan {
 	// Which faults there are decides it, where they were asked for.
 	p.Unequal = !s.CoolsDown() && len(only) == 0 && settings.IntN(2) == 0
 	p.Settings = p.drawSettings(settings)
+	expiry := rand.New(rand.NewPCG(seed, 5))
+	p.Expiry = p.drawExpiry(expiry)
+	if p.Expires() && !s.CoolsDown() && expiry.IntN(2) == 0 {
+		// The least that a candidate takes, so that a lease is cut short.
+		p.ServerRate, p.Expiry.MaxAge = FastServers, p.TTL
+	}
 	people, places := deck{rng: rng}, deck{rng: rng}
 	for _, k := range kinds {
 		switch {

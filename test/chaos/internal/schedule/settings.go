@@ -59,6 +59,43 @@ func (p Plan) drawSettings(rng *rand.Rand) []Settings {
 	return all
 }
 
+// An Expiry is what a bucket does about records that nobody renews. Zero is a
+// bucket that keeps them, as the library makes them; the others are an
+// operator's.
+type Expiry struct {
+	MaxAge  time.Duration // after which the server drops a record
+	Markers bool          // it leaves a marker then, which a watch hears of
+}
+
+// drawExpiry draws it: in half of the rounds records expire, half a TTL after
+// the lease in them at the latest. That costs each leader a cool-down but one
+// that another has handed over to.
+func (p Plan) drawExpiry(rng *rand.Rand) Expiry {
+	// Nor may a record vanish where leases are of different lengths.
+	if rng.IntN(2) > 0 || p.Unequal {
+		return Expiry{}
+	}
+	return Expiry{MaxAge: Between(rng, p.TTL, 3*p.TTL/2).Truncate(time.Millisecond), Markers: rng.IntN(2) == 0}
+}
+
+// String says when records expire.
+func (e Expiry) String() string {
+	switch {
+	case e.MaxAge == 0:
+		return "records stay"
+	case e.Markers:
+		return fmt.Sprintf("records expire after %v, with a marker", e.MaxAge)
+	default:
+		return fmt.Sprintf("records expire after %v, unseen", e.MaxAge)
+	}
+}
+
+// CoolsDown reports whether leaders wait before they lead.
+func (p Plan) CoolsDown() bool { return p.Shape.CoolsDown() || p.Expires() }
+
+// Expires reports whether the bucket drops records that nobody renews.
+func (p Plan) Expires() bool { return p.Expiry.MaxAge > 0 }
+
 // healthCheck is often enough for a fault to be noticed.
 func healthCheck(ttl time.Duration) time.Duration { return ttl / 8 }
 
@@ -69,8 +106,8 @@ func (p Plan) Ranked() bool {
 	return slices.ContainsFunc(p.Settings, func(s Settings) bool { return s.Version != "" })
 }
 
-// Standings says how the candidates stand to each other, and which leases they
-// have.
+// Standings says how the candidates stand to each other, which leases they
+// have, and when records expire.
 func (p Plan) Standings() string {
 	var parts []string
 	if p.Unequal {
@@ -86,6 +123,12 @@ func (p Plan) Standings() string {
 			ranks[i] = fmt.Sprintf("%d/%s", s.Priority, s.Version)
 		}
 		parts = append(parts, fmt.Sprintf("ranks %s by %v", strings.Join(ranks, " "), p.Settings[0].Policy))
+	}
+	if p.Expires() {
+		parts = append(parts, p.Expiry.String())
+	}
+	if p.ServerRate != 0 {
+		parts = append(parts, "by servers' clocks at "+RateOf(p.ServerRate))
 	}
 	if len(parts) == 0 {
 		return "all alike"

@@ -11,7 +11,7 @@ var (
 // round, and what it does not demand is missing in some.
 func TestCandidatesDifferWhereTheyMay(t *testing.T) {
 	const rounds = 300
-	var unequal, ranked, hidden int
+	var unequal, ranked, hidden, expiring, withMarkers, bySelf, fast int
 	for seed := range uint64(rounds) {
 		p := Draw(seed, 0, []Kind{hides, harms}, nil)
 		if len(p.Settings) != p.Candidates {
@@ -32,6 +32,24 @@ func TestCandidatesDifferWhereTheyMay(t *testing.T) {
 		if p.Unequal {
 			unequal++
 		}
+		if e := p.Expiry; p.Expires() {
+			if p.Unequal || e.MaxAge < p.TTL || !p.CoolsDown() {
+				t.Errorf("seed %d: %v, a lease of %v, of different lengths: %v", seed, e, p.TTL, p.Unequal)
+			}
+			expiring++
+			if e.Markers {
+				withMarkers++
+			}
+			if !p.Shape.CoolsDown() {
+				bySelf++
+			}
+		}
+		if p.ServerRate != 0 {
+			if !p.Expires() || p.Shape.CoolsDown() || p.OnOneClock().ServerRate != 0 {
+				t.Errorf("seed %d: servers' clocks at %d, %s, %v", seed, p.ServerRate, p.Shape.Name, p.Expiry)
+			}
+			fast++
+		}
 		if p.Ranked() {
 			ranked++
 		}
@@ -42,8 +60,11 @@ func TestCandidatesDifferWhereTheyMay(t *testing.T) {
 			t.Errorf("seed %d: leases differ though records are to be hidden", seed)
 		}
 	}
-	for what, n := range map[string]int{"leases differ": unequal, "some are preferred": ranked, "records are hidden": hidden} {
-		if n < rounds/10 || n > rounds*9/10 {
+	for what, n := range map[string]int{
+		"leases differ": unequal, "some are preferred": ranked, "records are hidden": hidden,
+		"records expire": expiring, "records expire with a marker": withMarkers, "only an expiry has leaders cool down": bySelf, "servers are fast": fast,
+	} {
+		if n < rounds/40 || n > rounds*9/10 {
 			t.Errorf("%s in %d of %d rounds", what, n, rounds)
 		}
 	}

@@ -1,0 +1,18 @@
+// Server is what the fire lab runs as NATS servers whose clocks run at a rate
+// of their own. It is apart from the lab, since the lab builds it anew with such
+// clocks (package skew).
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+func main() {
+	if !natslab.Serving() {
+		fmt.Fprintln(os.Stderr, "server: it is for the fire lab to start")
+		os.Exit(2)
+	}
+}
