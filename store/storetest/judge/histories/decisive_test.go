@@ -42,32 +42,45 @@ func TestWhatIsNotDecisiveChangesNoVerdict(t *testing.T) {
 	}
 }
 
-// drawn is a history of up to eight writes over a few revisions, and reads that
-// show some of those whose outcome nobody knows.
+// drawn is a history of up to eight writes over a few revisions, which sometimes
+// fall, and reads that show some of them, during their calls or after.
 func drawn(r *rand.Rand) (ops []Op) {
 	span := func() (call, end time.Duration) {
 		call = time.Duration(r.IntN(12))
 		return call, call + 1 + time.Duration(r.IntN(6))
 	}
-	rev := uint64(0)
+	stood := []uint64{0} // the revisions so far
+	next := func() uint64 {
+		rev := uint64(10 * len(stood))
+		if r.IntN(8) == 0 {
+			rev = uint64(1 + r.IntN(9)) // less than all that grew
+		}
+		stood = append(stood, rev)
+		return rev
+	}
+	read := func(o Op, rev uint64) {
+		seen := Op{Client: 9, Key: "k", Read: true, Value: o.Value, Revision: rev}
+		seen.Call = o.Call + time.Duration(r.IntN(int(o.Return-o.Call)+3))
+		seen.Return = seen.Call + 1 + time.Duration(r.IntN(6))
+		ops = append(ops, seen)
+	}
 	for n := range 2 + r.IntN(7) {
-		o := Op{Client: n, Key: "k", Value: fmt.Sprint(n), Expected: uint64(r.IntN(int(rev) + 1))}
+		o := Op{Client: n, Key: "k", Value: fmt.Sprint(n), Expected: stood[r.IntN(len(stood))]}
 		if r.IntN(2) == 0 {
-			o.Expected = rev
+			o.Expected = stood[len(stood)-1]
 		}
 		o.Call, o.Return = span()
 		switch o.Outcome = []store.Outcome{store.OK, store.Conflict, store.Unknown}[r.IntN(3)]; {
 		case o.Outcome == store.OK:
-			rev++
-			o.Revision = rev
+			o.Revision = next()
+			if r.IntN(4) == 0 {
+				read(o, o.Revision)
+			}
 		case o.Outcome == store.Unknown && r.IntN(4) == 0:
-			rev++
-			read := Op{Client: 9, Key: "k", Read: true, Value: o.Value, Revision: rev}
-			read.Call = o.Return
-			read.Return = o.Return + 1 + time.Duration(r.IntN(6))
-			ops = append(ops, read)
+			read(o, next())
 		}
 		ops = append(ops, o)
 	}
+	r.Shuffle(len(ops), func(i, j int) { ops[i], ops[j] = ops[j], ops[i] })
 	return ops
 }

@@ -104,6 +104,16 @@ var tales = []struct {
 		s.read("a", 4, 0, 1)
 		s.write("a", 0, store.OK, 4, 2, 3)
 	}},
+	{"an unknown write that is seen before what it replaced was written", false, func(s *story) {
+		s.write("b", 3, store.Unknown, 0, 0, 1)
+		s.read("b", 4, 2, 3)
+		s.write("a", 0, store.OK, 3, 4, 5)
+	}},
+	{"an unknown write that is seen as late as what it replaced is written", true, func(s *story) {
+		s.write("b", 3, store.Unknown, 0, 0, 1)
+		s.read("b", 4, 2, 5)
+		s.write("a", 0, store.OK, 3, 4, 6)
+	}},
 	{"a value that nobody wrote", false, func(s *story) { s.read("x", 4, 0, 1) }},
 	{"a write that is acknowledged before the one that it replaces was sent", false, func(s *story) {
 		s.write("b", 3, store.OK, 4, 0, 1)
@@ -128,6 +138,18 @@ func TestJudgeCondemnsWhatNoRegisterTells(t *testing.T) {
 			}
 			t.Log(err)
 		})
+	}
+}
+
+// What no order needs to tell is told in its own words.
+func TestAWriteThatIsSeenBeforeItWasSentIsNamed(t *testing.T) {
+	t.Parallel()
+	var s story
+	s.read("a", 4, 0, 1)
+	s.write("a", 0, store.OK, 4, 2, 3)
+	err := histories.Judge{CurrentConflicts: true}.Verdict(s)
+	if want := `client 0 reads k: "a" at 4 (0s to 1s), which was sent at 2s`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
 	}
 }
 
