@@ -151,7 +151,7 @@ func wasReset(t *testing.T, conn net.Conn) {
 // leads or follows.
 func (l *readLab) campaign(group, id, address string, more ...string) *os.Process {
 	l.t.Helper()
-	f := l.follow(append([]string{"campaign", group, "--id", id, "--ttl", "1s", "--address", address, "--json"}, more...)...)
+	f := l.follow(append([]string{"campaign", group, "--id", id, "--ttl", "20s", "--address", address, "--json"}, more...)...)
 	l.t.Cleanup(func() { _ = f.cmd.Process.Signal(syscall.SIGCONT) })
 	var tr transition
 	f.next(&tr)
@@ -171,9 +171,9 @@ func TestProxyCutsALeaderThatIsKilledOrFrozenAndFollowsTheNext(t *testing.T) {
 			l := newReadLab(t)
 			a, b := newService(t, "a"), newService(t, "b")
 			c := l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--wait", "1m")
-			leads := l.campaign("jobs", "a", a.ln.Addr().String())
+			leads := l.campaign("jobs", "a", a.ln.Addr().String(), "--ttl", "1s")
 			old := c.connect("jobs", "a")
-			l.campaign("jobs", "b", b.ln.Addr().String())
+			l.campaign("jobs", "b", b.ln.Addr().String(), "--ttl", "1s")
 			if err := leads.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
@@ -301,9 +301,9 @@ func TestProxyKeepsAndRefusesConnectionsAsItsFlagsSay(t *testing.T) {
 		l := newReadLab(t)
 		a, b := newService(t, "a"), newService(t, "b")
 		c := l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--wait", "2m", "--grace", "10m")
-		l.campaign("jobs", "a", a.ln.Addr().String(), "--ttl", "20s")
+		l.campaign("jobs", "a", a.ln.Addr().String())
 		old := c.connect("jobs", "a")
-		l.campaign("jobs", "b", b.ln.Addr().String(), "--ttl", "20s")
+		l.campaign("jobs", "b", b.ln.Addr().String())
 		l.run(0, "step-down", "jobs", "--yes")
 		// Who is led to the next leader comes after what the proxy did to
 		// the connections of the former one.
@@ -328,7 +328,7 @@ func TestProxyKeepsAndRefusesConnectionsAsItsFlagsSay(t *testing.T) {
 		a := newService(t, "a")
 		_, port, _ := net.SplitHostPort(a.ln.Addr().String())
 		c := l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--wait", "2m", "--port", port)
-		l.campaign("jobs", "a", "127.0.0.1:1", "--ttl", "20s") // where nobody listens
+		l.campaign("jobs", "a", "127.0.0.1:1") // where nobody listens
 		c.connect("jobs", "a")
 	})
 	t.Run("max-conns", func(t *testing.T) {
@@ -336,7 +336,7 @@ func TestProxyKeepsAndRefusesConnectionsAsItsFlagsSay(t *testing.T) {
 		l := newReadLab(t)
 		a := newService(t, "a")
 		c := l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--wait", "2m", "--max-conns", "1")
-		l.campaign("jobs", "a", a.ln.Addr().String(), "--ttl", "20s")
+		l.campaign("jobs", "a", a.ln.Addr().String())
 		first := c.connect("jobs", "a")
 		c.refused("jobs")
 		_ = first.Close()
