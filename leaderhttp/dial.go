@@ -17,8 +17,12 @@ import (
 // that very moment, nobody can say whether it was sent.
 const brisk = 250 * time.Millisecond
 
-// errGivenUp is the error of a request that had no connection in time.
-var errGivenUp = errors.New("given up since another leader was seen")
+// ErrGivenUp matches the error of a request that had no connection for a quarter
+// of a second and was given up when another leader was seen, if its connection
+// came at that very moment: it may have been sent. One that certainly was not is
+// sent to the next leader without an error. Whoever may have it run twice can
+// send it again.
+var ErrGivenUp = errors.New("given up since another leader was seen")
 
 // A dial is a request on its way to a leader that may have no connection yet. A
 // host that is gone holds it up for as long as the transport below allows, so
@@ -47,9 +51,9 @@ func (a *attempt) dial(out *http.Request) (*http.Response, error) {
 		resp.Body = ending(resp.Body, func() { end(nil) })
 		return resp, nil
 	case given && !sent:
-		err, a.unsent = errGivenUp, true
+		err, a.unsent = ErrGivenUp, true
 	case given && out.Context().Err() == nil:
-		err = fmt.Errorf("leaderhttp: it may have been sent: %w", errGivenUp)
+		err = fmt.Errorf("leaderhttp: it may have been sent: %w", ErrGivenUp)
 	}
 	end(nil)
 	return nil, err
@@ -88,7 +92,7 @@ func (d *dial) giveUp() {
 	if _, waits := d.t.dials[d]; waits {
 		delete(d.t.dials, d)
 		d.given = true
-		d.end(errGivenUp)
+		d.end(ErrGivenUp)
 	}
 }
 

@@ -275,7 +275,7 @@ func TestARequestThatMayHaveBeenSentIsNotSentAgain(t *testing.T) {
 				s := &staged{act: c.act}
 				client := reach(t, told(after(3*time.Second, at("b", "b:80", 2)), at("a", "a:80", 1)), leaderhttp.Options{Transport: s})
 				code, _, err := post(client, "http://reports/", strings.NewReader("hello"))
-				if (err == nil) != c.fine || c.fine && code != 200 || s.asked != 1 || errors.Is(err, leaderhttp.ErrNoLeader) {
+				if (err == nil) != c.fine || c.fine && code != 200 || s.asked != 1 || errors.Is(err, leaderhttp.ErrGivenUp) == c.fine || errors.Is(err, leaderhttp.ErrNoLeader) {
 					t.Errorf("%d, %v after %d requests", code, err, s.asked)
 				}
 			})

@@ -154,9 +154,9 @@ func (t *Transport) present() (seen, <-chan struct{}) {
 	return t.now, t.changed
 }
 
-// RoundTrip sends a request to the leader. Errors match ErrNoLeader, are those
-// of the request's context, or of the transport below. As those of the latter,
-// one may say that the request may have been sent.
+// RoundTrip sends a request to the leader. Errors match ErrNoLeader or
+// ErrGivenUp, are those of the request's context, or of the transport below. As
+// some of the latter, ErrGivenUp leaves open whether the request was sent.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
 		closeBody(r)

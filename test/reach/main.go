@@ -133,6 +133,9 @@ func (f *figures) print(w io.Writer) error {
 		fmt.Fprintf(w, "the machine is too busy: %d calls were not made, since too many waited\n", f.left)
 	}
 	fmt.Fprintf(w, "calls that took their timeout of %v: %d on a frozen leader, %d elsewhere\n", impatience, f.gaveUp, f.gaveUpElsewhere)
+	if f.unsure > 0 {
+		fmt.Fprintf(w, "the machine is too busy: %d calls failed that had no connection in time, and may have been sent when the next leader was seen\n", f.unsure)
+	}
 	fmt.Fprintf(w, "calls that were refused by who had led, when another did: handovers %d, freezes %d, silences %d\n",
 		f.refused[leaving], f.refused[frozen], f.refused[silent])
 	return nil

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/seed-ff2cb582/leader/leaderhttp"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
@@ -31,6 +32,7 @@ type figures struct {
 	heldAnswered, heldFailed int // calls that a leader kept when it was killed
 	gaveUp                   int // calls that a frozen leader kept until their time was up
 	gaveUpElsewhere          int // the same, not sent to a frozen leader
+	unsure                   int // calls that were given up while they waited for a connection, and may have been sent
 
 	floor    harness.Samples // the longest wait of a call while nothing changes, before each of the others
 	handover harness.Samples // from the call that stops a leader to its successor's promotion
@@ -126,6 +128,8 @@ func (l *lab) judgeCall(f *figures, c *call, runs int) {
 		f.gaveUp++
 	case c.impatient && late:
 		f.gaveUpElsewhere++ // the machine is slow
+	case errors.Is(c.err, leaderhttp.ErrGivenUp):
+		f.unsure++ // the same: no host is gone, so it has a connection in time
 	case at != nil && at.kind == killed && c.began.Before(at.seen) && !f.repeats(c):
 		f.broken++
 		if c.began.After(at.dead) {
