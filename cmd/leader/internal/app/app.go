@@ -111,8 +111,10 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 			s.Close()
 		}
 	}()
-	flags := t.Flags
+	flags, patience := t.Flags, t.Timeout
 	if t.Dev {
+		// That server is there. On a slow machine it takes as long as it takes.
+		patience = max(patience, devPatience)
 		srv, err := devserver.Start(0)
 		if err != nil {
 			return nil, err
@@ -133,7 +135,7 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 		return nil, err
 	}
 	s.URL, s.Domain = settings.Shown(), settings.Domain
-	s.NC, err = settings.Connect("leader "+command, append([]nats.Option{nats.Timeout(t.Timeout)}, opts...)...)
+	s.NC, err = settings.Connect("leader "+command, append([]nats.Option{nats.Timeout(patience)}, opts...)...)
 	switch {
 	case Unreachable(err):
 		return nil, fmt.Errorf("%w; --server (NATS_URL) or --context names another server, and --dev brings one to try things out", err)
