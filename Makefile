@@ -181,8 +181,9 @@ labs: ## run the guards and stores on real servers, the whole command, the page 
 		-run '^(TestElections|TestShortHistoriesAreLinearizable)$$' ./pgstore -args -histories 50; fi
 	@# By themselves and without the race detector: what they demand is traffic, not speed.
 	@# The fire lab also has to condemn a library with a bug, since a lab that cannot fail shows nothing,
-	@# and one without a margin, which is a bug only where clocks run at different rates.
-	go run ./test/chaos --seed 24 --rounds 6 --episodes 4
+	@# and one without a margin, which is a bug only where clocks run at different rates. From this seed on six rounds have
+	@# leases of different lengths, and records that expire: with a marker, unseen, and too early.
+	go run ./test/chaos --seed 109 --rounds 6 --episodes 4
 	go run ./test/chaos --mutant from-the-answer
 	go run ./test/chaos --mutant trust-without-margin
 	@# 10,000 tasks of a leader, while leaders and workers are killed and frozen.

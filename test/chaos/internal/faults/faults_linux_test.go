@@ -11,7 +11,7 @@ import (
 
 // lines are what can be compared of a plan: functions cannot.
 func lines(p schedule.Plan) (all []any) {
-	all = append(all, p.Shape, p.TTL, p.Timeout, p.Candidates, p.Rates, p.Settings)
+	all = append(all, p.Shape, p.TTL, p.Timeout, p.Candidates, p.Rates, p.ServerRate, p.Settings, p.Expiry)
 	for _, e := range p.Episodes {
 		all = append(all, e.Calm)
 		for _, f := range e.Faults {
