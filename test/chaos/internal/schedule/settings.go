@@ -71,8 +71,10 @@ type Expiry struct {
 // the lease in them at the latest. That costs each leader a cool-down but one
 // that another has handed over to.
 func (p Plan) drawExpiry(rng *rand.Rand) Expiry {
-	// Nor may a record vanish where leases are of different lengths.
-	if rng.IntN(2) > 0 || p.Unequal {
+	// Nor may a record vanish where leases are of different lengths. And three
+	// servers that keep such a bucket in memory do not always come back with one
+	// that takes writes (seed 111 had one that took none for 90 s).
+	if rng.IntN(2) > 0 || p.Unequal || p.Shape.Memory && Replicated(p.Shape) {
 		return Expiry{}
 	}
 	return Expiry{MaxAge: Between(rng, p.TTL, 3*p.TTL/2).Truncate(time.Millisecond), Markers: rng.IntN(2) == 0}

@@ -33,7 +33,7 @@ func TestCandidatesDifferWhereTheyMay(t *testing.T) {
 			unequal++
 		}
 		if e := p.Expiry; p.Expires() {
-			if p.Unequal || e.MaxAge < p.TTL || !p.CoolsDown() {
+			if p.Unequal || e.MaxAge < p.TTL || !p.CoolsDown() || p.Shape.Memory && Replicated(p.Shape) {
 				t.Errorf("seed %d: %v, a lease of %v, of different lengths: %v", seed, e, p.TTL, p.Unequal)
 			}
 			expiring++
