@@ -29,7 +29,8 @@ func (c *Counts) addClocks(h history.Round) {
 	}
 	if rate := float64(h.ServerRate); rate != 0 {
 		low, high := h.ServerRates()
-		if within := rate >= low-serverTolerance && rate <= high+serverTolerance; !within { // nor is a number that is none
+		// Without two readings the bounds are NaN, which fit no rate.
+		if fits := low-serverTolerance <= rate && rate <= high+serverTolerance; !fits {
 			c.wrongClocks = append(c.wrongClocks, fmt.Sprintf("the clocks of the servers ran at %.0f to %.0f thousandths, not %d", low, high, h.ServerRate))
 		}
 		c.fastServers++
