@@ -172,10 +172,11 @@ func build(ctx context.Context, m *mutant.Mutant, oneClock error) (p process.Pro
 	return p, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// command is how to get such results.
+// command is how to get such results. The seed is part of it: it decides what is
+// drawn.
 func (f fireCommand) command() string {
 	if f.For > 0 {
-		return "make chaos FOR=" + short(f.For)
+		return fmt.Sprintf("make chaos FOR=%s ARGS=\"--seed %d\"", short(f.For), f.Seed)
 	}
 	return fmt.Sprintf("go run ./test/chaos --rounds %d --seed %d", f.Rounds, f.Seed)
 }
