@@ -19,7 +19,7 @@ func TestDurationsAreShownAsPeopleWriteThem(t *testing.T) {
 
 func TestAPageNamesTheSeedOfItsRun(t *testing.T) {
 	for want, f := range map[string]fireCommand{
-		`make chaos FOR=7m ARGS="--seed 588"`:      {For: 7 * time.Minute, Seed: 588},
+		`make chaos FOR=7m ARGS="--seed 588"`:       {For: 7 * time.Minute, Seed: 588},
 		"go run ./test/chaos --rounds 6 --seed 588": {Rounds: 6, Seed: 588},
 	} {
 		if got := f.command(); got != want {
