@@ -337,11 +337,11 @@ format: $(LINTER) ## part of make check: say what is not formatted (10 s of a pr
 	@$(LINTER) fmt --diff || { echo "check: not formatted: run make fmt" >&2; exit 1; }
 
 .PHONY: lint
-lint: $(LINTER) ## part of make check: lint every module, with go vet (some five minutes of a processor)
-	@for dir in $(MODULES); do \
-		echo "check: lint $$dir"; \
-		(cd "$$dir" && $(LINTER) run ./...) || exit 1; \
-	done
+lint: $(LINTER) ## part of make check: lint every module, with go vet (nine minutes of a processor and 5 GB; seconds where nothing changed)
+	@# The modules of the workspace by one run: by one run for each, what they share is loaded and judged again and again, and
+	@# it takes three times as long.
+	@echo "check: lint the workspace"
+	@$(LINTER) run $(addsuffix /...,$(MODULES))
 	@echo "check: lint cmd/leader for NATS alone"
 	@cd cmd/leader && $(LINTER) run --build-tags natsonly . ./internal/announce/... ./internal/stores/...
 	@echo "check: lint tools"
