@@ -44,7 +44,9 @@ type Hooks struct {
 }
 
 // JoinHooks returns hooks that call those of each, in order. They are fit for
-// an election if each is.
+// an election if each is. A hook is called even if the one before it panics.
+// But a panic in a PerElection or a TermContext takes away what those of the
+// others return.
 func JoinHooks(each ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range each {
