@@ -177,28 +177,35 @@ func (c *Control) Resume(ctx context.Context, group string) (Handover, error) {
 // matches store.ErrUnknown means that the request may have been made. Failures
 // that may pass are tried again until ctx is done.
 func (c *Control) File(ctx context.Context, r Request) (Request, error) {
-	r, err := c.complete(ctx, r)
+	r, err := c.signed(r)
+	if err == nil && r.anyTerm() {
+		var info LeaderInfo
+		if info, err = c.seen(ctx, r.Group); err == nil {
+			r, err = r.naming(info)
+		}
+	}
 	if err != nil {
 		return r, err
 	}
 	return r, controlrecord.Change(ctx, c.st, r.Group, r.change)
 }
 
-// complete validates a request and fills in what it leaves open.
-func (c *Control) complete(ctx context.Context, r Request) (Request, error) {
+// signed fills in who asks, and validates a request.
+func (c *Control) signed(r Request) (Request, error) {
 	if r.By == "" {
 		r.By = c.by
 	}
-	if err := r.validate(); err != nil {
-		return r, err
-	}
-	if r.Term != 0 || r.Op == OpPause || r.Op == OpResume {
-		return r, nil
-	}
-	info, err := c.seen(ctx, r.Group)
+	return r, r.validate()
+}
+
+// anyTerm reports whether the request is of whoever leads, whatever the term.
+func (r Request) anyTerm() bool { return r.Term == 0 && (r.Op == OpStepDown || r.Op == OpTransfer) }
+
+// naming has a request of whoever leads name the term.
+func (r Request) naming(info LeaderInfo) (Request, error) {
 	switch {
-	case err != nil:
-		return r, err
+	case !r.anyTerm():
+		return r, nil
 	case info.ID == "":
 		return r, fmt.Errorf("%w: nobody to ask in group %q: %s", ErrNoLeader, r.Group, describe(info))
 	case info.ID == r.Successor:

@@ -177,7 +177,7 @@ func TestRequestForATermThatIsOverIsNotMade(t *testing.T) {
 		mustLead(t, b, a)
 		c := control(t, st)
 		h, err := c.Ask(lasting(t, time.Minute), leader.Request{Op: leader.OpStepDown, Group: "g", Term: old})
-		if !errors.Is(err, leader.ErrTermOver) || h.Obeyed || !strings.Contains(err.Error(), `"b" leads`) {
+		if !errors.Is(err, leader.ErrTermOver) || h.Obeyed || h.Gap != 0 || !strings.Contains(err.Error(), `"b" leads`) {
 			t.Errorf("%v: %+v", err, h)
 		}
 		if s := state(t, c); s.Pending.Op != "" || s.Leader.ID != "b" {

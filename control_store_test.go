@@ -120,6 +120,49 @@ func TestStaleReadOfTheControlRecordDoesNotPassForTheEffect(t *testing.T) {
 	})
 }
 
+// A replica that lagged showed a leader of before, or nobody: the request was
+// refused, though it was of whoever leads.
+func TestRequestOfWhoeverLeadsReachesWhoLeadsNow(t *testing.T) {
+	for name, old := range map[string]time.Duration{"a term that is over": 15 * time.Second, "a vacancy that was claimed": 6 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := network(t, func(c faultstore.Call) (f faultstore.Fate) {
+					if c.Client == "ops" && c.Op == faultstore.Get && c.Key == "g" && c.N == 0 {
+						f.Stale = old
+					}
+					return f
+				})
+				a := start(t, net.Client("a"), config("a"))
+				mustLead(t, a)
+				before := a.Term()
+				b := start(t, net.Client("b"), config("b"))
+				time.Sleep(10 * time.Second)
+				first := control(t, net.Client("first"))
+				if _, err := first.Pause(lasting(t, time.Minute), "g", ""); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+				if _, err := first.Resume(lasting(t, time.Minute), "g"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				now := a
+				if b.IsLeader() {
+					now = b
+				}
+				term := now.Term()
+				h, err := control(t, net.Client("ops")).StepDown(lasting(t, time.Minute), "g", "upgrade")
+				if err != nil || h.From.Term != term.Number || h.Request.Term != term.Number || term.Number == before.Number || !h.Obeyed {
+					t.Errorf("asked for the end of the term after %d, which is %d: %v: %+v", before.Number, term.Number, err, h)
+				}
+				if net.Counts()[faultstore.StaleRead] != 1 {
+					t.Errorf("%d stale reads: the test tests nothing", net.Counts()[faultstore.StaleRead])
+				}
+			})
+		})
+	}
+}
+
 // The first attempt was stored, its answer lost; those that follow fail without
 // doubt. The request may have been made for all the caller knows.
 func TestOutcomeOfARequestStaysUnknownAfterOneAttemptWithoutAnswer(t *testing.T) {

@@ -64,7 +64,7 @@ type Handover struct {
 // observers do, it hears at once what happens; else it reads ten times a second
 // and may miss the vacancy.
 func (c *Control) Ask(ctx context.Context, r Request) (Handover, error) {
-	r, err := c.complete(ctx, r)
+	r, err := c.signed(r)
 	h := &handing{h: Handover{Request: r, From: LeaderInfo{Group: r.Group}}}
 	if err != nil {
 		return h.h, err
@@ -74,8 +74,12 @@ func (c *Control) Ask(ctx context.Context, r Request) (Handover, error) {
 		return h.h, err
 	}
 	defer look.stop()
-	h.arrived(look.first)
-	for s, ok := look.take(); ok; s, ok = look.take() {
+	before := look.before()
+	r, err = r.naming(newest(before).info)
+	if h.h.Request = r; err != nil {
+		return h.h, err
+	}
+	for _, s := range before {
 		h.arrived(s)
 	}
 	switch {
@@ -168,9 +172,12 @@ func (w *handing) leaving(s observed) {
 	case s.info.Term == term:
 		w.vacated(s)
 	case s.info.Term > term && s.info.ID != "":
-		h.To, h.Gap = s.info, s.at.Sub(w.sent)
-		if !w.left.IsZero() {
+		h.To = s.info
+		switch {
+		case !w.left.IsZero():
 			h.Gap = s.at.Sub(w.left)
+		case !w.sent.IsZero():
+			h.Gap = s.at.Sub(w.sent)
 		}
 	}
 }
@@ -358,6 +365,29 @@ func (c *Control) lookOut(ctx context.Context, group string) (*lookout, error) {
 	case <-ctx.Done():
 	}
 	return l, nil
+}
+
+// before returns what is known of the record so far, in the order in which it
+// arrived: what was read, and what the watch began with. A replica that lags
+// answered the read, maybe.
+func (l *lookout) before() []observed {
+	states := []observed{l.first}
+	for s, ok := l.take(); ok; s, ok = l.take() {
+		states = append(states, s)
+	}
+	return states
+}
+
+// newest returns the latest of some states of the record. There is at least
+// one.
+func newest(states []observed) observed {
+	last := states[0]
+	for _, s := range states[1:] {
+		if s.rev > last.rev {
+			last = s
+		}
+	}
+	return last
 }
 
 func (l *lookout) observe(e store.Entry) observed {
