@@ -187,7 +187,9 @@ func TestAScriptEndsWithoutAWorkerThatHasLeft(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"crash", "cut"} {
 		t.Run(fault, func(t *testing.T) {
-			l := start(t, nil, "--workers", "3", "--no-splay", "--ttl", "1s", "--script", "1s "+fault)
+			// The worker has to leave before another takes over, a lease after the
+			// fault: that ends the script.
+			l := start(t, nil, "--workers", "3", "--no-splay", "--ttl", "5s", "--script", "1s "+fault)
 			leads := l.awaitPromotion().Worker
 			leaves := leads // cut off
 			if fault == "crash" {
