@@ -28,7 +28,7 @@ VULNDB    ?= https://vuln.go.dev
 VULNFLAGS ?=
 # Of release-snapshot. test/release has the same one, so that one compiles for the other.
 VERSION   ?= v0.1.0-next
-# How many packages make labs tests at once. 1 has nothing run beside them, for a machine on which they miss deadlines.
+# How many packages make labs tests at once. 1 has none run beside another, for a machine on which they miss deadlines.
 AT_ONCE   ?= 3
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 VETTED    ?= darwin/arm64 windows/amd64
