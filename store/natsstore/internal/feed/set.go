@@ -213,6 +213,14 @@ func (s *Set) Lossy(key string) bool {
 	return f != nil && !f.consumer && s.owner.Clustered()
 }
 
+// Traceless reports whether writes may be lost without a trace for as long as
+// the feed stands: republished records are messages like any other, which
+// nobody keeps or numbers.
+func (s *Set) Traceless(key string) bool {
+	f := s.byKey[key]
+	return f != nil && !f.consumer
+}
+
 // Owes notes that a read showed a write of the key which its feed has not
 // brought.
 func (s *Set) Owes(key string) {

@@ -27,6 +27,13 @@ const (
 	confirmAfter = 500 * time.Millisecond
 	// readTimeout is for how long an answer may pause before it counts as lost.
 	readTimeout = time.Second
+	// surveyEvery is how often the present state is read where writes may be
+	// lost without a trace: a route between servers that breaks for a moment
+	// takes republished records with it, and the connection shows nothing of
+	// that (ADR 4). Where there are many keys, it is read more rarely.
+	surveyEvery = 30 * time.Second
+	// surveyMost is how many keys are so read in a second.
+	surveyMost = 100
 )
 
 // An Owner does for a view what takes a connection.
@@ -84,8 +91,9 @@ type View struct {
 	byConsumer bool     // direct gets do not serve
 	deadline   time.Time
 	nextRead   time.Time
-	failures   int // to read, in a row
-	forgotten  int // how often the stream turned out to be another one
+	nextSurvey time.Time // in case that writes were lost; set by the one before
+	failures   int       // to read, in a row
+	forgotten  int       // how often the stream turned out to be another one
 }
 
 // New returns a view that delivers to the watch, and tells present of the end
@@ -221,6 +229,7 @@ func (v *View) Complete() {
 	v.begun = false
 	v.endReading()
 	v.failures = 0
+	v.nextSurvey = time.Now().Add(max(surveyEvery, time.Duration(v.Known())*time.Second/surveyMost))
 	for _, key := range v.ledger.gone() {
 		if !v.watch.Stopped() {
 			v.deliver(store.Entry{Key: key})
@@ -269,6 +278,7 @@ func (v *View) presented(err error) {
 // called again.
 func (v *View) Work(now time.Time, due func(time.Time)) {
 	v.askAgain(now, due)
+	v.check(now, due)
 	switch {
 	case v.reading != nil && v.reading.feed.Consumer():
 		// The feeds look after it.
@@ -288,6 +298,17 @@ func (v *View) Work(now time.Time, due func(time.Time)) {
 	default:
 		v.read(now)
 		due(now)
+	}
+}
+
+// check has the present state read if that was done long ago.
+func (v *View) check(now time.Time, due func(time.Time)) {
+	switch {
+	case v.wanted || v.reading != nil || v.unreadable || v.held || v.feed == nil || v.feed.Consumer():
+	case now.Before(v.nextSurvey):
+		due(v.nextSurvey)
+	default:
+		v.wanted = true
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -153,6 +154,37 @@ func TestAViewReadsOnceItsFeedIsAllowed(t *testing.T) {
 	b.read(stored("x.2", 6))
 	b.read(end)
 	b.hears(t, "after an interruption", "x.1 7", "x.2 6", "present")
+}
+
+// A message that a broken route took with it is not repeated.
+func TestThePresentStateIsReadNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "x.*", "leader.b.")
+		b.Release()
+		b.work()
+		b.read(stored("x.1", 5))
+		b.read(end)
+		b.hears(t, "at first", "x.1 5", "present")
+		time.Sleep(surveyEvery - 2*time.Second)
+		b.work()
+		if len(b.sent) != 1 {
+			t.Fatal("it is read again too soon")
+		}
+		time.Sleep(time.Second)
+		b.work()
+		if len(b.sent) != 2 {
+			t.Fatal("it is not read again")
+		}
+		b.read(stored("x.1", 5))
+		b.read(stored("x.2", 6))
+		b.read(end)
+		b.hears(t, "later", "x.2 6")
+		time.Sleep(surveyEvery)
+		b.work()
+		if len(b.sent) != 3 {
+			t.Error("it is read once more only")
+		}
+	})
 }
 
 // Where a direct get does not serve, a consumer reads; and who may do neither

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"container/list"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -30,10 +31,14 @@ type register struct {
 	nextRead   time.Time // not before
 	confirmAt  time.Time // when the state is confirmed; zero: no confirmation is due
 	shown      uint64    // the latest consumer that showed the present state
+	check      bool      // the read is due only since nothing was heard for long
+
+	told  time.Time     // when the state was heard or read last
+	place *list.Element // among the registers, by that
 }
 
 func (g *Registry) toRead(r *register) {
-	r.stale, r.spare = true, false
+	r.stale, r.spare, r.check = true, false, false
 	g.unsettled[r] = struct{}{}
 }
 
@@ -70,7 +75,7 @@ func (g *Registry) refresh(r *register, now time.Time, due func(time.Time)) {
 func (g *Registry) read(r *register, now time.Time) {
 	r.stale, r.reading = false, true
 	g.reads++
-	late, stream := false, g.stream
+	late, stream, check := false, g.stream, r.check
 	g.owner.Read(r.key, now, func(e store.Entry, ok bool) {
 		if g.keys[r.key] != r {
 			return
@@ -84,11 +89,13 @@ func (g *Registry) read(r *register, now time.Time) {
 		late = true
 		r.reading = false
 		g.reads--
-		if !ok {
+		switch {
+		case ok:
+			g.spoke(r, time.Now())
+			g.found(r, e)
+		case !check: // else the next silence is soon enough
 			g.retry(r)
-			return
 		}
-		g.found(r, e)
 	})
 }
 
@@ -202,6 +209,7 @@ func (g *Registry) doubt(r *register, e store.Entry) {
 // Heard handles a write that the key's source brought.
 func (g *Registry) Heard(e store.Entry) {
 	if r := g.keys[e.Key]; r != nil {
+		g.spoke(r, time.Now())
 		g.heard(r, e)
 	}
 }

@@ -9,6 +9,7 @@
 package registry
 
 import (
+	"container/list"
 	"iter"
 	"maps"
 	"slices"
@@ -27,6 +28,12 @@ const (
 	confirmAfter = 500 * time.Millisecond
 	// pollMost is how many keys without a source are read in a second.
 	pollMost = 500
+	// silenceMost is for how long a source that may lose writes without a trace
+	// is believed that there was none. A pause is written once, and nothing
+	// that follows would tell of it.
+	silenceMost = 30 * time.Second
+	// checkMost is how many keys are read in a second since they were silent.
+	checkMost = 100
 )
 
 // Sources say what is known of the sources of keys.
@@ -37,6 +44,9 @@ type Sources interface {
 	// Lossy reports whether writes of a key may be lost although they are
 	// brought, since the source has begun only now.
 	Lossy(key string) bool
+	// Traceless reports whether writes of a key may be lost without a trace for
+	// as long as its source stands.
+	Traceless(key string) bool
 	// Owes notes that a read showed a write of the key which its source has not
 	// brought.
 	Owes(key string)
@@ -64,6 +74,8 @@ type Registry struct {
 	sources   Sources
 	keys      map[string]*register
 	unsettled map[*register]struct{} // to be read or to be confirmed
+	silent    *list.List             // all registers; those of which nothing was heard for longest come first
+	nextCheck time.Time              // of a key that was silent; not before
 	reads     int                    // under way
 	readsMost int                    // at once
 	begun     int                    // first states that watches were told so far
@@ -74,7 +86,7 @@ type Registry struct {
 func New(owner Owner, sources Sources, readsMost int) *Registry {
 	return &Registry{
 		owner: owner, sources: sources, readsMost: readsMost,
-		keys: make(map[string]*register), unsettled: make(map[*register]struct{}),
+		keys: make(map[string]*register), unsettled: make(map[*register]struct{}), silent: list.New(),
 	}
 }
 
@@ -83,7 +95,8 @@ func (g *Registry) Add(w *watch.Watch, key string) {
 	w.Await(key)
 	r := g.keys[key]
 	if r == nil {
-		r = &register{key: key}
+		r = &register{key: key, told: time.Now()}
+		r.place = g.silent.PushBack(r)
 		g.keys[key] = r
 	}
 	r.watches = append(r.watches, w)
@@ -103,6 +116,7 @@ func (g *Registry) Remove(w *watch.Watch, key string) (unwatched bool) {
 	}
 	delete(g.keys, key)
 	delete(g.unsettled, r)
+	g.silent.Remove(r.place)
 	if r.reading {
 		g.reads--
 	}
@@ -121,9 +135,41 @@ func (g *Registry) Keys() iter.Seq[string] { return maps.Keys(g.keys) }
 // It looks at the unsettled keys alone: there may be thousands of others, and
 // it follows each message.
 func (g *Registry) Work(now time.Time, due func(time.Time)) {
+	g.check(now, due)
 	for r := range g.unsettled {
 		g.refresh(r, now, due)
 	}
+}
+
+// check has keys read of which nothing was heard for long. Where a route
+// between servers, or the link of a leaf node, breaks for a moment, what the
+// stream's server published meanwhile is lost, and the connection shows nothing
+// of that (ADR 4). Of a subscription that the server has ended nothing comes
+// any more, either.
+func (g *Registry) check(now time.Time, due func(time.Time)) {
+	for e := g.silent.Front(); e != nil; e = g.silent.Front() {
+		r, _ := e.Value.(*register)
+		at := r.told.Add(silenceMost)
+		if at.Before(g.nextCheck) {
+			at = g.nextCheck
+		}
+		if now.Before(at) {
+			due(at)
+			return
+		}
+		g.spoke(r, now) // or else it would be asked for all the time
+		if !r.stale && !r.reading && g.sources.Traceless(r.key) {
+			g.toRead(r)
+			r.check = true
+			g.nextCheck = now.Add(time.Second / checkMost)
+		}
+	}
+}
+
+// spoke notes that the key's present state was told, or is asked for.
+func (g *Registry) spoke(r *register, now time.Time) {
+	r.told = now
+	g.silent.MoveToBack(r.place)
 }
 
 // Read has a key read, for somebody has found it in a state that nobody told

@@ -24,6 +24,7 @@ type bench struct {
 	news    int // writes that were heard
 	brings  bool
 	lossy   bool
+	traces  bool // the source loses nothing without a trace
 	owed    []string
 	heard   []uint64 // revisions, as the watch of the key k heard them
 }
@@ -42,6 +43,7 @@ func (b *bench) Heard()                 { b.news++ }
 func (b *bench) Call(_ any, f func())   { f() }
 func (b *bench) Brings(string) bool     { return b.brings }
 func (b *bench) Lossy(string) bool      { return b.lossy }
+func (b *bench) Traceless(string) bool  { return !b.traces }
 func (b *bench) Owes(key string)        { b.owed = append(b.owed, key) }
 func (b *bench) deliver(e store.Entry)  { b.heard = append(b.heard, e.Revision) }
 func (b *bench) register() *register    { return b.keys["k"] }
@@ -160,6 +162,95 @@ func TestRegistersAtRestAreNotLookedAt(t *testing.T) {
 			t.Errorf("%s: forgotten", c.what)
 		}
 	}
+}
+
+// A message that a broken route took with it is not repeated, and the next
+// write of its key may never come.
+func TestAKeyOfWhichNothingIsHeardIsReadNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.watch(5)
+		// reads lets so much time pass, and returns whether the key is read.
+		reads := func(d time.Duration) bool {
+			time.Sleep(d)
+			b.work(time.Now())
+			return b.reading["k"] != nil
+		}
+		if reads(silenceMost - time.Second) {
+			t.Error("it is read too soon")
+		}
+		b.Registry.Heard(entry(6))
+		if reads(silenceMost-time.Second) || !reads(2*time.Second) {
+			t.Error("its news do not put off the read, or for ever")
+		}
+		b.reading["k"](entry(8), true)
+		delete(b.reading, "k")
+		if want := []uint64{6, 8}; !slices.Equal(b.heard, want) {
+			t.Errorf("heard %v, want %v", b.heard, want)
+		}
+		if !reads(silenceMost) {
+			t.Error("it is read once only")
+		}
+		b.reading["k"](store.Entry{}, false)
+		delete(b.reading, "k")
+		if reads(silenceMost-time.Second) || !reads(time.Second) {
+			t.Error("where nobody answers, it is not read with the next silence")
+		}
+		b.reading["k"](entry(8), true)
+		delete(b.reading, "k")
+		b.traces = true
+		if reads(10 * silenceMost) {
+			t.Error("it is read though its source numbers what it brings")
+		}
+	})
+}
+
+// Whoever waits for a read that was begun in vain has it repeated.
+func TestAReadThatSomebodyWaitsForIsRepeatedAlsoWhereItWasACheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.watch(5)
+		time.Sleep(silenceMost)
+		b.work(time.Now())
+		if b.reading["k"] == nil {
+			t.Fatal("it is not read")
+		}
+		b.Registry.Read("k")
+		b.reading["k"](store.Entry{}, false)
+		delete(b.reading, "k")
+		b.work(time.Now())
+		if b.reading["k"] == nil {
+			t.Error("it is not read again")
+		}
+	})
+}
+
+func TestKeysThatAreSilentAreReadOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.readsMost = 100
+		w := watch.New(b.deliver)
+		for i := range 3 {
+			key := strconv.Itoa(i)
+			b.Add(w, key)
+			b.work(time.Now())
+			b.reading[key](store.Entry{Key: key, Revision: 1}, true)
+		}
+		clear(b.reading)
+		time.Sleep(silenceMost)
+		for want := 1; want <= 3; want++ {
+			var next time.Time
+			b.Work(time.Now(), func(at time.Time) { next = at })
+			if len(b.reading) != want || want < 3 && time.Until(next) != time.Second/checkMost {
+				t.Fatalf("%d reads, the next in %v", len(b.reading), time.Until(next))
+			}
+			time.Sleep(time.Second / checkMost)
+		}
+		b.Remove(w, "1")
+		if len(b.keys) != b.silent.Len() {
+			t.Errorf("%d keys, %d of them known by their silence", len(b.keys), b.silent.Len())
+		}
+	})
 }
 
 // A consumer that was lost and made anew brings the present state, so that the
