@@ -36,7 +36,7 @@ type Candidate struct {
 	mu      sync.Mutex
 	started bool
 	stopped bool
-	waiting int16 // calls of Stop that wait; small, since there are many candidates
+	waiting int16 // calls that wait for the end of a stop; small, since there are many candidates
 }
 
 // StopOptions say how to stop: see leader.StopOptions.
@@ -347,16 +347,10 @@ func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
 		ctx, cancel = context.WithTimeout(ctx, opts.Timeout)
 		defer cancel()
 	}
-	c.wait(1)
+	c.Attend()
 	err := c.awaitStop(ctx, opts.WaitForDemote)
-	left := c.wait(-1)
+	c.Depart(err != nil)
 	if err != nil {
-		// The release is given up when nobody waits for it any more. Otherwise
-		// the candidate would go on renewing for up to DemoteTimeout, beside a
-		// program that believes it gone. The record is left to expire.
-		if left == 0 {
-			c.inbox.event(machine.Event{Kind: machine.StopLeave})
-		}
 		return fmt.Errorf("%w: %w", ErrStopTimeout, err)
 	}
 	// Both errors: one says that work may go on, the other why the election
@@ -373,7 +367,24 @@ func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
 // Inside reports whether the caller is a callback or a hook of this candidate.
 func (c *Candidate) Inside() bool { return c.callbacks.inside() || c.loop.inside() }
 
-// wait counts the calls of Stop that wait, and returns how many do.
+// Attend counts a call that waits for the end of a stop, until Depart. Stop does
+// so itself. A manager waits for one candidate after the other, and counts its
+// call at all of them first: a candidate that it has not come to yet is waited
+// for no less.
+func (c *Candidate) Attend() { c.wait(1) }
+
+// Depart takes back one Attend. If the call gave up, and no other waits, the
+// release is given up. Otherwise the candidate would go on renewing for up to
+// DemoteTimeout, beside a program that believes it gone. The record is left to
+// expire.
+func (c *Candidate) Depart(gaveUp bool) {
+	if left := c.wait(-1); gaveUp && left == 0 {
+		c.inbox.event(machine.Event{Kind: machine.StopLeave})
+	}
+}
+
+// wait counts the calls that wait for the end of a stop, and returns how many
+// do.
 func (c *Candidate) wait(more int16) int16 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -454,12 +454,11 @@ func (m *Manager) Stop(ctx context.Context, opts engine.StopOptions) error {
 	opts.Timeout = 0
 	errs := make(map[error]bool)
 	var broken error
-	for _, s := range seats {
-		err := s.c.Stop(ctx, opts)
+	for i, err := range awaitSeats(ctx, seats, opts) {
 		errs[engine.ErrStopTimeout] = errs[engine.ErrStopTimeout] || errors.Is(err, engine.ErrStopTimeout)
 		errs[engine.ErrDemoteTimeout] = errs[engine.ErrDemoteTimeout] || errors.Is(err, engine.ErrDemoteTimeout)
-		if ended := s.c.Ended(); broken == nil && err != nil && ended != nil {
-			broken = fmt.Errorf("role %q: %w", s.name, ended) // the first: each has been reported
+		if ended := seats[i].c.Ended(); broken == nil && err != nil && ended != nil {
+			broken = fmt.Errorf("role %q: %w", seats[i].name, ended) // the first: each has been reported
 		}
 	}
 	if errs[engine.ErrStopTimeout] {
@@ -475,6 +474,24 @@ func (m *Manager) Stop(ctx context.Context, opts engine.StopOptions) error {
 		end = join(end, engine.ErrDemoteTimeout)
 	}
 	return join(end, broken)
+}
+
+// awaitSeats stops the election of each seat in turn, and returns what each
+// answers. It counts the call at all of them first: this call has been promised
+// the release of each role, also of one that it has not come to when another
+// call gives up.
+func awaitSeats(ctx context.Context, seats []*seat, opts engine.StopOptions) []error {
+	for _, s := range seats {
+		s.c.Attend()
+	}
+	errs := make([]error, len(seats))
+	for i, s := range seats {
+		errs[i] = s.c.Stop(ctx, opts)
+	}
+	for i, s := range seats {
+		s.c.Depart(errors.Is(errs[i], engine.ErrStopTimeout))
+	}
+	return errs
 }
 
 // join is errors.Join, but leaves a single error as it is.
