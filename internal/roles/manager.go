@@ -168,11 +168,21 @@ func (m *Manager) Start(ctx context.Context) error {
 	}
 	var errs []error
 	for _, s := range seats {
-		errs = append(errs, s.launch(ctx))
+		// A role that was removed meanwhile is stopped, and the manager is not.
+		if err := s.launch(ctx); !m.leaves(s) {
+			errs = append(errs, err)
+		}
 	}
 	// The only error left is that of a role whose election somebody has started
-	// or stopped by itself.
+	// or stopped by itself, or of a manager that was stopped meanwhile.
 	return errors.Join(errs...)
+}
+
+// leaves reports whether a role is being removed, or was.
+func (m *Manager) leaves(s *seat) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return s.going
 }
 
 // apart calls do with m.mu held, as soon as no call of Start is under way: that
@@ -305,7 +315,7 @@ func (m *Manager) check(ctx context.Context, seats []*seat) error {
 	var wrong []error
 	for _, s := range seats {
 		// What passes by itself is left to the candidate, which goes on trying.
-		if store.Classify(s.unready) == store.Permanent {
+		if store.Classify(s.unready) == store.Permanent && !m.leaves(s) {
 			wrong = append(wrong, fmt.Errorf("role %q: %w", s.name, s.unready))
 		}
 	}
