@@ -193,9 +193,11 @@ func (m *RoleManager) Err() error { return m.m.Err() }
 // Start begins to take part in the elections of all roles that were added, in
 // the background. The store is checked first, as [Election.Start] does it; what
 // has to be repaired there, for any role, is returned, nothing is started then,
-// and Start may be called again. When ctx is done, also later, the manager
-// stops as by Stop. When the store's connection is closed for good, it ends by
-// itself: see Err.
+// and Start may be called again. Start blocks for as long as the store goes on
+// answering. After the larger of ConnectionTimeout and 2 seconds without an
+// answer, it leaves the other roles to their elections, which await the store.
+// When ctx is done, also later, the manager stops as by Stop. When the store's
+// connection is closed for good, it ends by itself: see Err.
 //
 // Other errors are ErrAlreadyStarted, ErrStopped and that of a ctx that is done
 // before it begins.

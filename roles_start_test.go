@@ -2,10 +2,14 @@ package leader_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
@@ -49,4 +53,76 @@ func (c *checkedRole) Check(ctx context.Context, r store.CheckRequest) (store.Re
 		err = c.err
 	}
 	return report, err
+}
+
+// A sluggish store takes its time for each check, and from some check on
+// answers none.
+type sluggish struct {
+	*checkedRole
+
+	takes   time.Duration
+	answers int
+	mended  atomic.Bool
+}
+
+func (s *sluggish) Check(ctx context.Context, r store.CheckRequest) (store.Report, error) {
+	report, err := s.checkedRole.Check(ctx, r)
+	takes := s.takes
+	if !s.mended.Load() && s.count() > s.answers {
+		takes = time.Hour
+	}
+	select {
+	case <-ctx.Done():
+		return store.Report{}, fmt.Errorf("%w: %w", store.ErrTransient, ctx.Err())
+	case <-time.After(takes):
+		return report, err
+	}
+}
+
+// A manager has some roles checked at a time. Where the store did not answer,
+// the others waited in turn, each as long as one election does, and Start did
+// not return for that time.
+func TestTheStartOfManyRolesWaitsOnceForAStoreThatDoesNotAnswer(t *testing.T) {
+	const patience = 2 * time.Second
+	for name, answers := range map[string]int{"at all": 0, "any more": 100} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const roles = 130
+				st := &sluggish{checkedRole: &checkedRole{checked: &checked{Store: memstore.New()}}, takes: time.Second, answers: answers}
+				cfg := config("a")
+				cfg.Group = ""
+				m := newFleet(t, roles).manager(st, leader.RoleManagerConfig{Election: cfg})
+				begun := time.Now()
+				if err := m.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				allowed := patience
+				if answers > 0 {
+					allowed += 2 * st.takes // until the last answer
+				}
+				if took := time.Since(begun); took > allowed {
+					t.Errorf("Start took %v, want at most %v", took, allowed)
+				}
+				st.mended.Store(true)
+				time.Sleep(10 * ttl)
+				mustHold(t, []int{roles}, m)
+				stopRoles(t, m)
+			})
+		})
+	}
+}
+
+// What has to be repaired for a role is found however long the store takes, as
+// long as it answers.
+func TestTheStartOfManyRolesChecksASlowStoreToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 130)
+		st := &sluggish{
+			checkedRole: &checkedRole{checked: &checked{Store: memstore.New()}, key: f.roles[len(f.roles)-1], err: store.ErrPermanent},
+			takes:       time.Second, answers: len(f.roles),
+		}
+		if err := f.manager(st, spreading("a")).Start(t.Context()); !errors.Is(err, store.ErrPermanent) {
+			t.Errorf("Start: %v", err)
+		}
+	})
 }

@@ -302,13 +302,30 @@ const checks = 64
 // check has the store checked for each role, and returns what has to be
 // repaired.
 func (m *Manager) check(ctx context.Context, seats []*seat) error {
-	var all sync.WaitGroup
+	var (
+		all      sync.WaitGroup
+		answered atomic.Pointer[time.Time]
+	)
+	// Roles would wait in turn for a store that does not answer, each for as
+	// long as a candidate does. So they have one deadline, which each answer
+	// puts off: a store that is slow is checked to the end.
+	patience := max(m.cfg.ConnectionTimeout, 2*time.Second)
+	heard := func() {
+		now := time.Now()
+		answered.Store(&now)
+	}
+	heard()
 	room := make(chan struct{}, checks)
 	for _, s := range seats {
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()
+			ctx, cancel := context.WithDeadline(ctx, answered.Load().Add(patience))
+			defer cancel()
 			s.conditions, s.unready = s.c.CheckStore(ctx)
+			if o := store.Classify(s.unready); o == store.OK || o == store.Permanent {
+				heard()
+			}
 		})
 	}
 	all.Wait()
