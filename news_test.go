@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -190,5 +191,33 @@ func TestNewsThatOutliveAStopAreReported(t *testing.T) {
 			t.Errorf("Stop: %v; %q", err, j.all())
 		}
 		close(release)
+	})
+}
+
+// A follower that may not campaign asks to be woken at the end of the leader's
+// lease for its observers alone. They are to hear of it also if a hook has
+// outlasted that instant.
+func TestAHookThatOutlastsTheLeadersLeaseHidesItsEndFromNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, j, cfg := memstore.New(), newJournal(), config("b")
+		cfg.HealthChecker, cfg.HealthCheckInterval, cfg.MaxConsecutiveFailures = unfit(), heartbeat, 1
+		cfg.Hooks.Note = func(n leader.Note) {
+			if n.Kind == leader.NoteMalformed {
+				time.Sleep(2 * time.Nanosecond)
+			}
+		}
+		put(t, st, "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 5})
+		b := candidate(t, st, cfg)
+		b.OnLeaderChange(func(l leader.LeaderInfo) { j.note("%q %s", l.ID, l.Reason) })
+		started(t, b)
+		time.Sleep(wait - 1)
+		st.Put("_ctl.g", []byte("garbage"))
+		j.demand(t, `"" started`, `"x" `)
+		time.Sleep(2 * time.Nanosecond)
+		j.demand(t, `"" started`, `"x" `, `"" expired`)
+		if bar := b.Status().Barred; bar != leader.ReasonUnhealthy {
+			t.Errorf("barred: %q", bar)
+		}
+		halt(t, b)
 	})
 }

@@ -236,12 +236,15 @@ func barred(b machine.Bars) machine.Reason {
 }
 
 // expiry is when the leader that observers were told of is seen to have fallen
-// silent. The core does not ask to be woken for that if it may not campaign.
+// silent. The core does not ask to be woken for that if it may not campaign. It
+// stays in the past until they are told, since a hook may outlast that instant.
+// The step that follows tells them, and ends it by that.
 func (l *loop) expiry() int64 {
-	if until := l.snap.Load().leader.Until; l.clock.present().Before(until) {
-		return int64(until.Sub(l.clock.origin))
+	leader := &l.snap.Load().leader
+	if leader.ID == "" || leader.ID != l.told.ID {
+		return machine.Never
 	}
-	return machine.Never
+	return int64(leader.Until.Sub(l.clock.origin))
 }
 
 // tell tells observers and callbacks who leads, if that changed, and reports
