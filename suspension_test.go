@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,35 @@ func TestASuspensionWithinTheWindowTakesFromTrustUntil(t *testing.T) {
 		time.Sleep(left)
 		if over := a.TrustUntil(); a.IsLeader() || !over.IsZero() {
 			t.Errorf("leads on, until %v", over)
+		}
+	})
+}
+
+// A proof ages while the machine sleeps, though the monotonic clock stands
+// still: by that alone it would be as young after the suspension as before.
+func TestAProofAgesInASuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, cfg := network(t, nil), config("a")
+		cfg.Fencing.ValidationInterval = heartbeat / 2
+		m, a := leader.NewMachine(1e6), candidate(t, f.Client("a"), cfg)
+		leader.SetMachine(a, m)
+		started(t, a)
+		mustLead(t, a)
+		f.BlackHole("a")
+		do := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 1)
+			defer cancel()
+			return a.Do(ctx, func(context.Context) error { return nil })
+		}
+		time.Sleep(heartbeat / 4)
+		if err := do(); err != nil {
+			t.Fatalf("the proof is young enough: %v", err)
+		}
+		m.Suspend()
+		time.Sleep(heartbeat / 2)
+		m.Wake()
+		if err := do(); !errors.Is(err, context.DeadlineExceeded) || !a.IsLeader() {
+			t.Errorf("%v, leads: %v", err, a.IsLeader())
 		}
 	})
 }

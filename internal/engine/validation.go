@@ -98,11 +98,15 @@ func (c *Candidate) proved(w *window) bool {
 	if c.cfg.ValidateAlways {
 		return false
 	}
-	// A window tells its end alone, which the core counted from when the
-	// renewal left (rule 1).
-	sent := w.mono.Load() - int64(machine.Trust(c.cfg.TTL, c.cfg.ClockDrift))
 	every := c.cfg.ValidateEvery
-	return every == 0 || c.clock.now().Mono-sent <= int64(every)
+	if every == 0 {
+		return true
+	}
+	// A window tells its end alone, which the core counted from when the
+	// renewal left (rule 1). The greater age counts, as with the window: in a
+	// suspension only the wall clock goes on.
+	now, trust := c.clock.now(), int64(machine.Trust(c.cfg.TTL, c.cfg.ClockDrift))
+	return trust-min(w.mono.Load()-now.Mono, w.wall.Load()-now.Wall) <= int64(every)
 }
 
 // validatePeriodically proves the token of whatever term there is, from the
