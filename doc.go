@@ -52,10 +52,11 @@
 // # Suspension
 //
 // When a suspended machine runs again, IsLeader, Token, Term, and Err of the
-// term's own context are right at the first call, unless the wall clock was set
-// back meanwhile. That context and those derived from it are cancelled at once
-// on Linux, within 250 ms elsewhere. A hypervisor that pauses a guest stops all
-// of its clocks: that is no suspension.
+// term's own context and of that of an operation (Do) are right at the first
+// call, unless the wall clock was set back meanwhile. Those contexts and all
+// that are derived from them are cancelled at once on Linux, within 250 ms
+// elsewhere. A hypervisor that pauses a guest stops all of its clocks: that is
+// no suspension.
 //
 // # Handing over
 //

@@ -99,3 +99,29 @@ func TestAProofAgesInASuspension(t *testing.T) {
 		}
 	})
 }
+
+// An operation that went to sleep with its machine asks its own context first,
+// which is to know as much as IsLeader.
+func TestTheContextOfAnOperationEndsInASuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, a := leader.NewMachine(1e6), candidate(t, memstore.New(), config("a"))
+		leader.SetMachine(a, m)
+		started(t, a)
+		mustLead(t, a)
+		err := a.Do(t.Context(), func(ctx context.Context) error {
+			if ctx.Err() != nil {
+				t.Errorf("before: %v", ctx.Err())
+			}
+			m.Suspend()
+			time.Sleep(trust)
+			m.Wake()
+			if err := ctx.Err(); !errors.Is(err, context.Canceled) {
+				t.Errorf("Err: %v", err)
+			}
+			return context.Cause(ctx)
+		})
+		if l := (*leader.LossError)(nil); !errors.As(err, &l) || l.Reason != leader.ReasonTrustExpired {
+			t.Errorf("cause: %v", err)
+		}
+	})
+}

@@ -77,12 +77,13 @@ func (c *Candidate) Do(ctx context.Context, op func(ctx context.Context) error) 
 	}
 	// The caller's context, which has its deadline and values, and not the
 	// term's; that only ends it.
-	opCtx, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, w.term))
+	inner, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, w.term))
+	opCtx := &opContext{inner, w, cancel}
 	defer func() {
 		// What op keeps of it tells why, even if op returned before the goroutine
 		// below came to say so.
-		_ = w.ctx.Err() // has the term end, if its window has passed
-		cancel(context.Cause(w.ctx))
+		_ = opCtx.Err()
+		cancel(nil)
 	}()
 	defer context.AfterFunc(w.ctx, func() { cancel(context.Cause(w.ctx)) })()
 	// The validation may have outlasted the term.
@@ -90,6 +91,25 @@ func (c *Candidate) Do(ctx context.Context, op func(ctx context.Context) error) 
 		return ErrNotLeader
 	}
 	return op(opCtx)
+}
+
+// An opContext is the context of an operation. Its Err looks at the trust
+// window itself, as that of the term's context does: the goroutine that ends
+// the operation's with the term may not have run yet. Contexts that descend
+// from it wait for that.
+type opContext struct {
+	context.Context
+	w      *window
+	cancel context.CancelCauseFunc
+}
+
+// Err is that of the caller's context, and context.Canceled as soon as the
+// trust window has passed.
+func (c *opContext) Err() error {
+	if c.w.ctx.Err() != nil {
+		c.cancel(context.Cause(c.w.ctx))
+	}
+	return c.Context.Err()
 }
 
 // proved reports whether the latest acknowledged renewal is proof enough for
