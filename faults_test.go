@@ -25,9 +25,9 @@ import (
 // faultPoints are all places at which a goroutine of ours may be struck. The
 // test fails if one of them is never passed, or is not among them.
 var faultPoints = []string{
-	"loop", "step", "perform", "write", "send", "look", "examine", "join", "poll", "health checks", "health", "check", "validations",
-	"validation", "takeover request", "repair", "offer", "the end of taking offers", "callbacks", "news", "window", "delivery", "offered",
-	"connection", "delivery queue", "nomination", "nominated", "the end of listening",
+	"loop", "step", "perform", "write", "send", "answer", "look", "examine", "join", "poll", "health checks", "health", "check",
+	"validations", "validation", "takeover request", "repair", "offer", "the end of taking offers", "callbacks", "news", "window", "delivery",
+	"offered", "connection", "delivery queue", "nomination", "nominated", "the end of listening",
 }
 
 // TestFaults lets each goroutine of ours panic at random, and judges from
@@ -183,16 +183,27 @@ func (o online) OnConnState(tell func(store.ConnState)) (stop func()) {
 	return func() { cancel(); done.Wait() }
 }
 
+// An unawaited store is one whose writes nobody waits for.
+type unawaited struct{ online }
+
+func (u unawaited) CompareAndSwapAsync(deadline time.Time, w store.Write, done func(uint64, error)) store.Pending {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	go func() {
+		defer cancel()
+		done(u.CompareAndSwap(ctx, w))
+	}()
+	return canceling(cancel)
+}
+
 func (w *faultWorld) run() {
 	inject.Install(w.strike)
 	mem := memstore.NewWithOptions(memstore.Options{Logger: slog.New(slog.DiscardHandler)})
 	for i := range 3 {
 		p := &faultProc{w: w, name: string(rune('a' + i))}
-		p.st = online{mem, p}
-		if i == 2 {
-			p.st = pollOnly{mem}
-		}
+		p.st = []store.Store{online{mem, p}, unawaited{online{mem, p}}, pollOnly{mem}}[i]
 		w.procs = append(w.procs, p)
+	}
+	for _, p := range w.procs { // which look at all others
 		p.begin()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -282,7 +293,7 @@ func (w *faultWorld) storm(mem *memstore.Store) {
 func (w *faultWorld) judge() {
 	var leading []string
 	for _, p := range w.procs {
-		if p.election().IsLeader() {
+		if e := p.election(); e != nil && e.IsLeader() {
 			leading = append(leading, p.name)
 		}
 	}
@@ -379,7 +390,8 @@ func (p *faultProc) supervise(ctx context.Context) {
 	}
 }
 
-// promoted judges G3, and works until its context ends.
+// promoted judges G3, and G1 where a term begins, since two leaders may overlap
+// for less than the storm sleeps. It works until its context ends.
 func (p *faultProc) promoted(ctx context.Context, _ string) {
 	term, _ := leader.TermFromContext(ctx)
 	p.mu.Lock()
@@ -388,6 +400,7 @@ func (p *faultProc) promoted(ctx context.Context, _ string) {
 	}
 	p.term, p.ctx = term, ctx
 	p.mu.Unlock()
+	p.w.judge()
 	<-ctx.Done()
 }
 

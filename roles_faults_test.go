@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	inject "github.com/seed-ff2cb582/leader/internal/faults"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -134,7 +135,11 @@ func (p *roleProc) begin() {
 	cfg.Election.Logger = slog.New(slog.DiscardHandler)
 	cfg.Election.HealthChecker, cfg.Election.HealthCheckInterval, cfg.Election.MaxConsecutiveFailures = p, heartbeat, 2
 	cfg.Spread.Pace = 1
-	m, err := leader.NewRoleManagerWithStore(p.w.mem, cfg)
+	var st store.Store = p.w.mem
+	if p.name == "b" { // nobody waits for its writes, as on NATS
+		st = unawaited{online{p.w.mem, &faultProc{}}}
+	}
+	m, err := leader.NewRoleManagerWithStore(st, cfg)
 	if err != nil {
 		p.w.t.Fatal(err)
 	}

@@ -94,10 +94,7 @@ func (s *storeIO) begin(st store.AsyncWriter, kind machine.WriteKind, op uint64,
 			return // a store that answers twice
 		}
 		defer e.work.Done()
-		e.guard("write", func() {
-			faults.Point("send")
-			e.inbox.put(written(kind, op, sent, rev, err))
-		})
+		e.guard("answer", func() { e.inbox.put(written(kind, op, sent, rev, err)) })
 	})
 }
 
