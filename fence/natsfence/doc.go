@@ -51,7 +51,8 @@
 // retention of work queues and of interest. Warnings of an opened guard tell
 // what weakens it: a stream whose sequences begin again when it is deleted and
 // made anew (natsstore.EnsureBucket makes one that does not), purges and
-// rollups that the stream allows, memory storage.
+// rollups that the stream allows, memory storage, writes that are acknowledged
+// before they are in a file (persist_mode async).
 //
 // A guard that was deleted is not raised again by the writers that had raised
 // it, and nobody opens over a delete marker: it no longer shows who has led

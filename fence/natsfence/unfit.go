@@ -44,5 +44,7 @@ func warnings(c jetstream.StreamConfig) (all []string) {
 	warn(!c.DenyPurge || !c.DenyDelete || c.AllowRollup, "allows deletes, purges or rollups: whoever may do that can remove the guard, which "+
 		"stops all writes until a person looks")
 	warn(c.Storage == jetstream.MemoryStorage, "is kept in memory: a restart forgets the guard together with the data")
+	warn(c.PersistMode == jetstream.AsyncPersistMode, "acknowledges writes before they are in a file (persist_mode async): the death of its server's process may "+
+		"set the guard back together with the data, and let a stale leader write")
 	return all
 }

@@ -139,6 +139,7 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 	}
 	// A cluster's name is empty on a server that stands alone.
 	clustered := cluster != nil && cluster.Name != ""
+	async := c.PersistMode == jetstream.AsyncPersistMode
 	dropsOldest := c.Discard == jetstream.DiscardOld && (c.MaxBytes > 0 || c.MaxMsgs > 0)
 
 	warn(c.MaxAge > 0, "expires records %v after their last write, by the server's wall clock: a clock that leaps ends a leader's lease early."+
@@ -147,6 +148,8 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 		" Set a limit marker TTL (`nats kv add --marker-ttl`), or use no TTL.")
 	warn(c.Storage == jetstream.MemoryStorage, "is kept in memory: a restart of its servers forgets leaders and terms."+
 		" Elections cool down before they promote; file storage needs no such wait.")
+	warn(async, "acknowledges writes before they are in a file (persist_mode async), whatever its server's sync_interval is: the death of that server's process forgets leaders and terms."+
+		" Elections cool down before they promote; the default mode needs no such wait.")
 	warn(clustered && c.Replicas == 1, "has one replica in a cluster: no leader can be elected or kept while that server is down. Use three.")
 	if wanted := s.opts.Create; wanted != nil && wanted.Replicas != 0 {
 		warn(c.Replicas != wanted.Replicas, "has %d replicas and not %d, as was asked for: it existed. Change it by `nats stream edit %s --replicas %d`.",
@@ -159,7 +162,7 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 	warn(dropsOldest, "drops its oldest records when it is full: they may be a leader's."+
 		" Elections cool down before they promote, unless a leader hands over; with the discard policy new they need no such wait.")
 	warn(c.Discard == jetstream.DiscardNew && (c.MaxBytes > 0 || c.MaxMsgs > 0), "has a size limit (%d bytes, %d messages; -1 is none), at which renewals are refused and leaders lost.", c.MaxBytes, c.MaxMsgs)
-	r.Forgetful = c.Storage == jetstream.MemoryStorage
+	r.Forgetful = c.Storage == jetstream.MemoryStorage || async
 	r.Expires, r.MaxAge = c.MaxAge > 0 || dropsOldest, c.MaxAge
 	return r, nil
 }

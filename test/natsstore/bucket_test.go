@@ -256,6 +256,7 @@ func TestCheck(t *testing.T) {
 		}, warnings: []string{"wall clock", "Nats-Rollup"}, expires: true},
 		{name: "memory", alter: func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, warnings: []string{"memory"}, forgetful: true},
 		{name: "memory and TTL", alter: func(c *jetstream.StreamConfig) { c.Storage, c.MaxAge = jetstream.MemoryStorage, ttl }, warnings: []string{"wall clock", "no markers", "memory"}, forgetful: true, expires: true},
+		{name: "asynchronous", alter: func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }, warnings: []string{"persist_mode"}, forgetful: true},
 		{name: "rollups", alter: func(c *jetstream.StreamConfig) { c.AllowRollup, c.DenyPurge = true, false }, warnings: []string{"Nats-Rollup"}},
 		{name: "deletions", alter: func(c *jetstream.StreamConfig) { c.DenyDelete = false }, warnings: []string{"deny_delete"}},
 		{name: "no direct gets", alter: func(c *jetstream.StreamConfig) { c.AllowDirect = false }, warnings: []string{"STREAM.MSG.GET"}},

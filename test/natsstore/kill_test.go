@@ -2,13 +2,17 @@ package natsstore_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
@@ -58,6 +62,47 @@ func TestElectionRecoversFromTheKillOfAClustersNodes(t *testing.T) {
 			}
 			return err
 		})
+	}
+}
+
+// The death of a server's process takes an acknowledged write from none but a
+// bucket that is said to forget.
+func TestABucketThatAKillSetsBackIsSaidToForget(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a process")
+	}
+	lab := natslab.StartProcesses(t, 1, "")
+	nc := lab.Connect(t)
+	for mode, forgets := range map[jetstream.PersistModeType]bool{jetstream.DefaultPersistMode: false, jetstream.AsyncPersistMode: true} {
+		bucket := newBucket()
+		_, err := natslab.JetStream(t, nc).CreateStream(natslab.Within(t), jetstream.StreamConfig{
+			Name: "KV_" + bucket, Subjects: []string{"$KV." + bucket + ".>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+			AllowDirect: true, DenyDelete: true, DenyPurge: true, PersistMode: mode,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, nc, bucket, natsstore.Options{})
+		r, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
+		if err != nil || r.Forgetful != forgets {
+			t.Errorf("%v: %+v, %v; want a bucket that forgets: %t", mode, r, err, forgets)
+		}
+		var at uint64
+		for range 3 {
+			rev := eventually(t, s, "g", at, rand.Text())
+			lab.Nodes[0].Kill()
+			lab.Nodes[0].Run()
+			lab.AwaitReady()
+			natslab.Eventually(t, "the key is read", func(ctx context.Context) error {
+				e, err := s.Get(ctx, "g")
+				at = e.Revision
+				return err
+			})
+			if at != rev && !r.Forgetful {
+				t.Errorf("%v: the key stands at %d, and %d was acknowledged", mode, at, rev)
+			}
+		}
 	}
 }
 

@@ -364,6 +364,14 @@ func TestWarningsSayWhatWeakensAGuard(t *testing.T) {
 			t.Errorf("nothing about %s: %s", want, all)
 		}
 	}
+	stream(t, nc, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}, PersistMode: jetstream.AsyncPersistMode})
+	s, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "events.fence", term(1, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := strings.Join(s.Warnings(), "\n"); !strings.Contains(all, "persist_mode") {
+		t.Errorf("nothing about persist_mode: %s", all)
+	}
 }
 
 func TestWhatWouldPassByTheGuardIsNotSent(t *testing.T) {

@@ -150,6 +150,7 @@ func natsKind() Kind {
 		},
 		CoolDown: []Claim{
 			{"memory storage", []string{"is kept in memory"}},
+			{"asynchronous persistence (`persist_mode`)", []string{"acknowledges writes before they are in a file"}},
 			{"records that expire, or are dropped for room", []string{"expires records %v after their last write", "drops its oldest records when it is full"}},
 			{"a configuration that may not be read", []string{"The configuration of bucket %q could not be read"}},
 		},

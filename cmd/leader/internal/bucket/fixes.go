@@ -30,10 +30,10 @@ func weaknesses() []weakness {
 			func(c *jetstream.StreamConfig) string { return edit(c, "--max-age 0s") }, expire,
 		},
 		{
-			func(c *jetstream.StreamConfig, _ bool) bool { return c.Storage == jetstream.MemoryStorage },
-			func(c *jetstream.StreamConfig) string {
-				return fmt.Sprintf("stop the candidates, nats stream rm %s, leader bucket create %s, and start them", c.Name, bucketOf(c))
-			}, nil,
+			func(c *jetstream.StreamConfig, _ bool) bool { return c.Storage == jetstream.MemoryStorage }, anew, nil,
+		},
+		{
+			func(c *jetstream.StreamConfig, _ bool) bool { return c.PersistMode == jetstream.AsyncPersistMode }, anew, nil,
 		},
 		{
 			func(c *jetstream.StreamConfig, clustered bool) bool { return clustered && c.Replicas == 1 },
@@ -73,6 +73,11 @@ func limited(c *jetstream.StreamConfig) bool { return c.MaxBytes > 0 || c.MaxMsg
 // edit is a command of the nats CLI that changes the stream.
 func edit(c *jetstream.StreamConfig, flags string) string {
 	return "nats stream edit " + c.Name + " " + flags
+}
+
+// anew is what to do about what no command changes.
+func anew(c *jetstream.StreamConfig) string {
+	return fmt.Sprintf("stop the candidates, nats stream rm %s, leader bucket create %s, and start them", c.Name, bucketOf(c))
 }
 
 func fixesFor(c *jetstream.StreamConfig, clustered bool) (fixes []string) {

@@ -107,6 +107,21 @@ func TestMonitoringPortTellsHowOftenTheServerSyncs(t *testing.T) {
 	}
 }
 
+// How soon a server syncs says nothing of a bucket whose acknowledgements do not
+// wait for a file.
+func TestNothingIsSaidOfSyncingABucketThatDoesNotWaitForAFile(t *testing.T) {
+	for name, c := range map[string]jetstream.StreamConfig{
+		"memory":       {Storage: jetstream.MemoryStorage},
+		"asynchronous": {PersistMode: jetstream.AsyncPersistMode},
+	} {
+		e := examinationOf(Command{})
+		e.sync(t.Context(), &jetstream.StreamInfo{Config: c})
+		if len(e.findings) > 0 {
+			t.Errorf("%s: %+v", name, e.findings)
+		}
+	}
+}
+
 // The server that is asked may be another one of the cluster than those that
 // keep the bucket. It answers all the same.
 func TestAServerWithoutJetStreamSaysNothingOfSyncing(t *testing.T) {

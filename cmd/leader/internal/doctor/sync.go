@@ -34,8 +34,8 @@ const fsync = "sync_interval: always in the server's jetstream {}, if a loss of 
 // servers has to fail at once, which is for the user to judge.
 func (e *examination) sync(ctx context.Context, info *jetstream.StreamInfo) {
 	l := &e.findings
-	if info != nil && info.Config.Storage == jetstream.MemoryStorage {
-		return // there is no disk
+	if info != nil && (info.Config.Storage == jetstream.MemoryStorage || info.Config.PersistMode == jetstream.AsyncPersistMode) {
+		return // no acknowledgement waits for a disk, of which the bucket's finding warns
 	}
 	if e.cmd.Monitor == "" {
 		l.Add("sync", finding.Info, fsync, "servers do not tell clients how often they sync: not known, and by default every 2m0s. --monitor http://HOST:8222 asks the monitoring port")
