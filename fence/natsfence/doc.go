@@ -48,11 +48,14 @@
 // The guard must last as long as the data. [ErrUnfit] tells of streams that
 // would drop it: by age (unless the stream allows per-message TTLs, by which
 // the guard is exempted), by limits that discard old messages, or by the
-// retention of work queues and of interest. Warnings of an opened guard tell
-// what weakens it: a stream whose sequences begin again when it is deleted and
-// made anew (natsstore.EnsureBucket makes one that does not), purges and
-// rollups that the stream allows, memory storage, writes that are acknowledged
-// before they are in a file (persist_mode async).
+// retention of work queues and of interest. It tells, too, of one in which the
+// guard could not be raised again (discard_new_per_subject).
+//
+// Warnings of an opened guard tell what weakens it: a stream whose sequences
+// begin again when it is deleted and made anew (natsstore.EnsureBucket makes
+// one that does not), purges and rollups that the stream allows, memory
+// storage, writes that are acknowledged before they are in a file (persist_mode
+// async).
 //
 // A guard that was deleted is not raised again by the writers that had raised
 // it, and nobody opens over a delete marker: it no longer shows who has led

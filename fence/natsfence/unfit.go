@@ -21,6 +21,7 @@ func fit(c jetstream.StreamConfig) error {
 	check(c.Sealed, "it is sealed")
 	check(c.SubjectTransform != nil, "it stores under other subjects than it hears: without a subject transform")
 	check(c.AllowMsgCounter, "counters cannot be guarded")
+	check(c.DiscardNewPerSubject, "it refuses to replace the guard, which each term raises: without discard_new_per_subject")
 	check(c.MaxAge > 0 && !c.AllowMsgTTL, fmt.Sprintf("messages expire after %v, and the guard with them: allow per-message TTLs, "+
 		"by which the guard is exempted, or set no maximum age", c.MaxAge))
 	old := c.Discard == jetstream.DiscardOld

@@ -322,6 +322,7 @@ func TestStreamsThatWouldDropTheGuardAreRefused(t *testing.T) {
 		"noack":    {NoAck: true},
 		"renamed":  {SubjectTransform: &jetstream.SubjectTransformConfig{Source: "renamed.>", Destination: "other.>"}},
 		"counter":  {AllowMsgCounter: true, AllowDirect: true},
+		"replaced": {MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg.Name, cfg.Subjects = name, []string{name + ".>"}
