@@ -33,9 +33,9 @@
 //   - ErrUnfit: the stream cannot hold a guard. Nothing was written.
 //   - store.ErrTransient, store.ErrPermanent: the write was refused, or not
 //     sent, for another reason.
-//   - store.ErrUnknown: no answer came. The write may have been applied, or may
-//     be applied later, also after later writes of the same term, but not once
-//     a newer term has raised the guard.
+//   - store.ErrUnknown: no answer came, or one that leaves it open. The write
+//     may have been applied, or may be applied later, also after later writes
+//     of the same term, but not once a newer term has raised the guard.
 //
 // # How fast
 //

@@ -29,6 +29,10 @@ var (
 	// (jetstream_batching.go, checkMsgHeadersPreClusteredProposal); the server
 	// looked no further at this one.
 	errInFlight = errors.New("another write under the guard is in flight")
+	// errCopyInFlight: an earlier message with this Nats-Msg-Id is being
+	// replicated (jetstream_batching.go, as above). This one is refused, and
+	// that one may yet be stored.
+	errCopyInFlight = errors.New("an earlier copy of the message is in flight")
 )
 
 // Error codes of the server (nats-server, server/errors.json) that nats.go does
@@ -38,6 +42,7 @@ const (
 	codeClusterNotLeader   jetstream.ErrorCode = 10009
 	codeNoResources        jetstream.ErrorCode = 10023
 	codeStoreFailed        jetstream.ErrorCode = 10077
+	codeCopyInFlight       jetstream.ErrorCode = 10158
 )
 
 // classify gives the class of a failed publish. Only an explicit refusal proves
@@ -62,6 +67,8 @@ func classifyRefusal(code jetstream.ErrorCode) error {
 		return errMoved
 	case jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 		return errInFlight
+	case codeCopyInFlight:
+		return errCopyInFlight
 	case codeClusterUnavailable, codeClusterNotLeader, codeNoResources:
 		return store.ErrTransient
 	case codeStoreFailed:

@@ -163,7 +163,8 @@ func (g *guard) read(ctx context.Context) (uint64, fence.Mark, error) {
 }
 
 // write sends m under the guard. It repeats only what the server provably
-// refused.
+// refused. Where that was for an earlier copy of m, of which nobody knows yet
+// what becomes, nobody knows what becomes of m.
 func (g *guard) write(ctx context.Context, m *nats.Msg) (ack *jetstream.PubAck, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -174,6 +175,7 @@ func (g *guard) write(ctx context.Context, m *nats.Msg) (ack *jetstream.PubAck, 
 		return nil, fmt.Errorf("natsfence: %w: not sent: %w", store.ErrTransient, context.Cause(ctx))
 	}
 	defer func() { g.turn <- seq }()
+	var copied error // a refusal for an earlier copy
 	ended := retries().Repeat(ctx, func() bool {
 		ack, err = g.send(ctx, m,
 			jetstream.WithExpectStream(g.name), jetstream.WithExpectLastSequenceForSubject(seq, g.subject))
@@ -181,12 +183,20 @@ func (g *guard) write(ctx context.Context, m *nats.Msg) (ack *jetstream.PubAck, 
 			seq, err = g.verify(ctx, seq)
 			return err != nil
 		}
+		if errors.Is(err, errCopyInFlight) {
+			copied = err
+			return false
+		}
 		return !errors.Is(err, errInFlight)
 	})
-	if !ended {
+	switch {
+	case ended:
+		return ack, err
+	case copied != nil:
+		return nil, fmt.Errorf("natsfence: %w: refused for too long: %w: %w", store.ErrUnknown, context.Cause(ctx), copied)
+	default:
 		return nil, fmt.Errorf("natsfence: %w: refused for too long: %w", store.ErrTransient, context.Cause(ctx))
 	}
-	return ack, err
 }
 
 // verify finds out why the server refused a write under the guard at seq.

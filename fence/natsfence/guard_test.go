@@ -5,8 +5,27 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-ff2cb582/leader/store"
 )
+
+// What real servers answer is tested with real servers, in the test module;
+// here stands what each answer means.
+func TestOnlyARefusalThatEndsTheMatterIsPermanent(t *testing.T) {
+	for code, want := range map[jetstream.ErrorCode]error{
+		10071: errMoved,
+		10164: errInFlight,
+		10158: errCopyInFlight,
+		10008: store.ErrTransient,
+		10077: store.ErrUnknown,
+		10054: store.ErrPermanent, // too large
+	} {
+		if got := classify(&jetstream.APIError{ErrorCode: code}); !errors.Is(got, want) {
+			t.Errorf("%d: %v, want %v", code, got, want)
+		}
+	}
+}
 
 func TestAFailureThatMayHaveBeenAppliedIsTold(t *testing.T) {
 	unknown := fmt.Errorf("%w: no answer", store.ErrUnknown)

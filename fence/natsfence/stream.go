@@ -49,7 +49,9 @@ func (s *Stream) Publish(ctx context.Context, subject string, data []byte) (*jet
 //
 // An acknowledgement with Duplicate set tells that the message was stored
 // before, and nothing now. A replicated stream says so to a stale leader, too,
-// since it looks at Nats-Msg-Id first.
+// since it looks at Nats-Msg-Id first. While an earlier message with the same
+// ID is being replicated, the call waits for what becomes of that one; if it
+// waits in vain, the outcome is store.ErrUnknown.
 func (s *Stream) PublishMsg(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
 	if !literal(m.Subject) || m.Subject == s.guard.subject {
 		return nil, fmt.Errorf("%w: subject %q", fence.ErrInvalid, m.Subject)

@@ -577,6 +577,50 @@ func TestAGuardThatCannotBeRaisedSaysWhatBecameOfIt(t *testing.T) {
 	}
 }
 
+// A leader of the stream that has lost its majority refuses a message whose
+// first copy is in flight. That copy may be stored yet, and is when the others
+// are back.
+func TestAMessageWhoseFirstCopyIsInFlightMayYetBeStored(t *testing.T) {
+	t.Parallel()
+	c := natslab.StartCluster(t, 3)
+	stream(t, c.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}, Replicas: 3})
+	last := c.StreamLeader("EVENTS")
+	js := natslab.JetStream(t, natslab.Connect(t, last.URL(), nats.IgnoreDiscoveredServers()))
+	s, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "events.fence", term(1, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var away []*natslab.Server
+	for _, n := range c.Nodes {
+		if n != last {
+			n.Stop()
+			away = append(away, n)
+		}
+	}
+	m := &nats.Msg{Subject: "events.sent", Header: nats.Header{jetstream.MsgIDHeader: {"1"}}}
+	publish := func(ctx context.Context, wait time.Duration) (*jetstream.PubAck, error) {
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		return s.PublishMsg(ctx, m)
+	}
+	if _, err := publish(t.Context(), time.Second); !errors.Is(err, store.ErrUnknown) {
+		t.Fatalf("the first copy: %v", err)
+	}
+	// After ten seconds the leader steps down, and then says that there is none.
+	var api *jetstream.APIError
+	_, err = publish(t.Context(), time.Second)
+	if told := errors.As(err, &api) && api.ErrorCode == 10158; errors.Is(err, store.ErrPermanent) || told && store.Classify(err) != store.Unknown {
+		t.Errorf("the second copy: %v", err)
+	}
+	for _, n := range away {
+		n.Run()
+	}
+	natslab.Eventually(t, "it is stored", func(ctx context.Context) error {
+		_, err := publish(ctx, time.Second)
+		return err
+	})
+}
+
 func TestNothingIsSentWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
