@@ -69,11 +69,12 @@ func classifyRefusal(code jetstream.ErrorCode) error {
 		return errInFlight
 	case codeCopyInFlight:
 		return errCopyInFlight
-	case codeClusterUnavailable, codeClusterNotLeader, codeNoResources:
+	case codeClusterUnavailable, codeClusterNotLeader:
 		return store.ErrTransient
-	case codeStoreFailed:
-		// A replicated stream whose leader is being shut down says so of a
-		// write that its peers have stored.
+	case codeStoreFailed, codeNoResources:
+		// A replicated stream whose leader is being shut down says the first of
+		// a write that its peers have stored; one whose leader has no resources
+		// left says the second, on servers before 2.12.
 		return store.ErrUnknown
 	default:
 		// The stream looked at the message and refused it before storing or

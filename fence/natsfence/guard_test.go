@@ -18,6 +18,7 @@ func TestOnlyARefusalThatEndsTheMatterIsPermanent(t *testing.T) {
 		10164: errInFlight,
 		10158: errCopyInFlight,
 		10008: store.ErrTransient,
+		10023: store.ErrUnknown,
 		10077: store.ErrUnknown,
 		10054: store.ErrPermanent, // too large
 	} {

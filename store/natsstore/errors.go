@@ -69,8 +69,9 @@ func classifyWrite(err error) error {
 
 // classifyRefusal classifies the codes with which a stream answers a publish
 // (stream.go, processJetStreamMsg; jetstream_batching.go,
-// checkMsgHeadersPreClusteredProposal). Each of them but 10077 is given before
-// the message is stored or proposed.
+// checkMsgHeadersPreClusteredProposal). Each of them but 10077 and 10023 is
+// given before the message is stored or proposed, or is what every replica
+// says of it.
 func classifyRefusal(code jetstream.ErrorCode) error {
 	switch code {
 	case jetstream.JSErrCodeStreamWrongLastSequence:
@@ -79,8 +80,14 @@ func classifyRefusal(code jetstream.ErrorCode) error {
 		return errInFlight
 	case codeStoreFailed:
 		return errStoreFailed
-	case codeClusterUnavailable, codeClusterNotLeader, codeNoResources:
+	case codeClusterUnavailable, codeClusterNotLeader:
 		return store.ErrTransient
+	case codeNoResources:
+		// A server before 2.12 may say so of a replicated message while it
+		// applies it, and each server judges its own resources: the others
+		// store the message. How many replicas there are is not asked, since
+		// the stream's leader steps down with this answer.
+		return store.ErrUnknown
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum, codeHeaderTooLarge:
 		return store.ErrInvalid
 	case codeAccountResources, codeMemoryExceeded, codeStorageExceeded, codeSealed, codeRollupDenied:

@@ -39,7 +39,7 @@ func TestOnlyAnExplicitRefusalIsAProofThatNothingWasStored(t *testing.T) {
 		{"headers too large", refusal(10097), store.ErrInvalid},
 		{"account's limit", refusal(10002), store.ErrPermanent},
 		{"sealed", refusal(10109), store.ErrPermanent},
-		{"server out of resources", refusal(10023), store.ErrTransient},
+		{"server out of resources", refusal(10023), store.ErrUnknown},
 		{"no leader", refusal(10008), store.ErrTransient},
 		{"a code of tomorrow", refusal(19999), store.ErrUnknown},
 		{"no stream", jetstream.ErrNoStreamResponse, errNoStream},
