@@ -121,14 +121,19 @@ func (c *client) connReport() attend.Report { return attend.ReportOf(c.nc) }
 func (c *client) reportedSince(before attend.Report) error { return c.connReport().Since(before) }
 
 // deniedSince returns the permission violation that the connection reported
-// since before, if it names one of the subjects. A subject that ends in a dot
-// stands for all that begin with it.
+// since before, if it denies publishing to the subject.
 //
 // The server reports a denied publish or subscription as an error of the
 // connection, without a link to the request. The violation is taken as this
-// call's only if it is new, came on the same connection, and names the subject.
-func (c *client) deniedSince(before attend.Report, subjects ...string) error {
-	return wire.Violation(c.reportedSince(before), subjects...)
+// call's only if it is new, came on the same connection, and denies publishing
+// to the subject.
+func (c *client) deniedSince(before attend.Report, subject string) error {
+	return wire.Violation(c.reportedSince(before), wire.Publish, subject)
+}
+
+// unheard returns the reported error if it denies subscribing to replies.
+func (c *client) unheard(reported error) error {
+	return wire.Violation(reported, wire.Subscribe, c.inboxPrefix())
 }
 
 // inboxPrefix is the beginning of the subjects of replies.

@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -35,12 +36,12 @@ func (h *hub) checkDenied(before attend.Report, w *subscription) (denied error, 
 	if w.view != nil {
 		return nil, nil, h.unwatchable(w.view.Denied(reported))
 	}
-	if err := h.unwatchable(wire.Violation(reported, h.needed(w)...)); err != nil {
+	if err := h.unwatchable(h.lacking(reported, w)); err != nil {
 		return nil, nil, err
 	}
 	for _, key := range w.keys {
 		subject := h.names.Direct(key)
-		denied := wire.Violation(reported, subject)
+		denied := wire.Violation(reported, wire.Publish, subject)
 		switch {
 		case denied == nil || h.registry.Renounced(key):
 		case h.plan.republished != "":
@@ -85,20 +86,22 @@ func (h *hub) renounce(denied error, keys []string) bool {
 	return true
 }
 
-// needed are the subjects without which a watch of keys hears of no write. The
-// inbox is among them in each bucket: consumers deliver to one, and the answers
-// to reads come to one.
-func (h *hub) needed(w *subscription) []string {
-	subjects := []string{h.inboxPrefix()}
+// lacking returns the reported error if it denies what a watch of keys needs to
+// hear of writes. The inbox is that in each bucket: consumers deliver to one,
+// and the answers to reads come to one.
+func (h *hub) lacking(reported error, w *subscription) error {
 	if h.plan.republished == "" {
-		subjects = append(subjects, h.names.Consumers())
+		if denied := wire.Violation(reported, wire.Publish, h.names.Consumers()); denied != nil {
+			return denied
+		}
 	}
+	subjects := []string{h.inboxPrefix()}
 	for _, key := range w.keys {
 		if subject := h.feeds.Subject(key); subject != "" {
 			subjects = append(subjects, subject)
 		}
 	}
-	return subjects
+	return wire.Violation(reported, wire.Subscribe, subjects...)
 }
 
 // undecided reports whether it is unknown how the bucket is to be watched: the
@@ -120,7 +123,7 @@ func (h *hub) assumeRepublished(reported error, w *subscription) bool {
 	if !h.undecided() {
 		return false
 	}
-	if h.denied = wire.Violation(reported, h.names.Consumers(), h.inboxPrefix()); h.denied == nil {
+	if h.denied = cmp.Or(wire.Violation(reported, wire.Publish, h.names.Consumers()), h.unheard(reported)); h.denied == nil {
 		return false
 	}
 	// Feeds by consumer are there already. They are replaced, or they would go
@@ -224,7 +227,7 @@ func (h *hub) release(before attend.Report, w *subscription) bool {
 func (h *hub) undenied(before attend.Report) bool {
 	now := h.connReport()
 	err := now.Since(before)
-	return now.Connected && now.Reconnects == before.Reconnects && (err == nil || wire.Violation(err, h.names.Info()) != nil)
+	return now.Connected && now.Reconnects == before.Reconnects && (err == nil || wire.Violation(err, wire.Publish, h.names.Info()) != nil)
 }
 
 // latestError returns why a request failed last. It is what a watch that did

@@ -73,7 +73,7 @@ func (c *client) readError(ctx context.Context, before attend.Report, subject st
 		}
 		// The inbox is subscribed once for all requests, so that its violation
 		// may be an old one.
-		if denied := wire.Violation(c.nc.LastError(), c.inboxPrefix()); denied != nil {
+		if denied := c.unheard(c.nc.LastError()); denied != nil {
 			return fmt.Errorf("%w: the user may not subscribe to replies: %w", store.ErrPermanent, denied)
 		}
 	}

@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/pattern"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
 // Watch implements [store.Watcher]. It returns when each key's present state
@@ -145,7 +147,7 @@ func (s *Store) askPlan(ctx context.Context) (plan, error) {
 			return plan{}, err
 		}
 		return s.planFor(info), nil
-	case ctx.Err() == nil && s.deniedSince(before, s.names.Info(), s.inboxPrefix()) != nil:
+	case ctx.Err() == nil && s.unasked(s.reportedSince(before)) != nil:
 		return plan{unknown: true}, nil
 	case ctx.Err() == nil && asking.Err() != nil:
 		// Another watch may have learned it meanwhile, and its denials may hide
@@ -155,6 +157,12 @@ func (s *Store) askPlan(ctx context.Context) (plan, error) {
 		}
 	}
 	return plan{}, s.checkError(ctx, before, err)
+}
+
+// unasked returns the reported error if it denies asking for the configuration
+// or hearing the answer.
+func (s *Store) unasked(reported error) error {
+	return cmp.Or(wire.Violation(reported, wire.Publish, s.names.Info()), s.unheard(reported))
 }
 
 // awaitBeginning waits until the watch has its first states. A missing

@@ -103,7 +103,7 @@ func (s *Store) writeError(ctx context.Context, before attend.Report, w store.Wr
 		if denied := s.deniedSince(before, s.names.Put+w.Key); denied != nil {
 			return fmt.Errorf("%w: the user may not publish to %s: %w", store.ErrPermanent, s.names.Put+w.Key, denied)
 		}
-		if denied := wire.Violation(s.nc.LastError(), s.inboxPrefix()); denied != nil {
+		if denied := s.unheard(s.nc.LastError()); denied != nil {
 			// The write itself was not denied, only our hearing of it.
 			err = fmt.Errorf("%w (the user may not subscribe to replies: %w)", err, denied)
 		}

@@ -1,11 +1,15 @@
 package natsstore_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
@@ -127,4 +131,137 @@ func TestManyWatchesOfAUserWhoMayOnlyListenBeginAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// The program has one connection for all that it does. That its subscription to
+// the subject of a key was denied says nothing of a write to it, which was told
+// as refused for certain, and was applied.
+func TestADeniedSubscriptionIsNoRefusalOfAWrite(t *testing.T) {
+	t.Parallel()
+	eachWay(t, func(t *testing.T, write writer) {
+		srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{"$KV.b.g"}, []string{mayAnswer})))
+		root := srv.Connect(t, nats.UserInfo("admin", "admin"))
+		// The server never says that it has stored the write, which is thus
+		// under way when the denial arrives.
+		if _, err := natslab.JetStream(t, root).CreateStream(natslab.Within(t), jetstream.StreamConfig{
+			Name: "KV_b", Subjects: []string{"$KV.b.>"}, MaxMsgsPerSubject: 1, AllowDirect: true, NoAck: true,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		h := listen(t, open(t, root, "b", natsstore.Options{}), "g")
+		nc := srv.Connect(t, nats.UserInfo("c", "c"), nats.CustomInboxPrefix("_INBOX_c"))
+		w := write(t, open(t, nc, "b", natsstore.Options{}))
+		ctx, cancel := context.WithCancel(natslab.Within(t))
+		done := make(chan error, 1)
+		go func() {
+			_, err := w.CompareAndSwap(ctx, store.Write{Key: "g", Value: []byte("applied")})
+			done <- err
+		}()
+		h.value("applied")
+		if _, err := nc.SubscribeSync("$KV.b.g"); err != nil {
+			t.Fatal(err)
+		}
+		denied(t, nc)
+		cancel()
+		outcome(t, <-done, store.Unknown)
+	})
+}
+
+// denied waits until the connection has heard of a denial.
+func denied(t *testing.T, nc *nats.Conn) {
+	t.Helper()
+	if err := nc.FlushWithContext(natslab.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.LastError(); !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Fatalf("nothing was denied: %v", err)
+	}
+}
+
+// A program that serves others on its connection, and may not answer them, may
+// hear answers to its own requests all the same. Each of them that came late
+// was told as denied for good.
+func TestADeniedReplyIsNoDeniedInbox(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{mayAsk, mayRead, "$KV.b.g"}, nil)))
+	ensure(t, srv.Connect(t, nats.UserInfo("admin", "admin")), natsstore.BucketConfig{Bucket: "b"})
+	proxy := natslab.NewProxy(t, srv.Addr())
+	nc := natslab.Connect(t, proxy.URL(), nats.UserInfo("c", "c"))
+	s := open(t, nc, "b", natsstore.Options{})
+	must(t, s, store.Write{Key: "g", Value: []byte("v")})
+	if err := reply(nc); err != nil {
+		t.Fatal(err)
+	}
+	denied(t, nc)
+	proxy.Hold(natslab.ToServer, natslab.ToClient)
+	_, err := s.Get(brief(t), "g")
+	outcome(t, err, store.Transient)
+	_, err = s.Check(brief(t), store.CheckRequest{TTL: time.Second, Key: "g"})
+	outcome(t, err, store.Transient)
+}
+
+// reply answers a request, to an inbox like those of the connection itself.
+func reply(nc *nats.Conn) error { return nc.Publish(nc.NewInbox(), nil) }
+
+// Nor does it keep a watch from its beginning.
+func TestAWatchBeginsWhileRepliesAreDenied(t *testing.T) {
+	t.Parallel()
+	for name, foreignBucket := range map[string]bool{"republished": false, "consumer": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{"$JS.API.>"}, nil)))
+			root := srv.Connect(t, nats.UserInfo("admin", "admin"))
+			if foreignBucket {
+				natslab.KV(t, root, foreign("b"))
+			} else {
+				ensure(t, root, natsstore.BucketConfig{Bucket: "b"})
+			}
+			nc := srv.Connect(t, nats.UserInfo("c", "c"))
+			// So often that some are denied while a watch begins.
+			ctx, cancel := context.WithCancel(natslab.Within(t))
+			var replies sync.WaitGroup
+			replies.Go(func() {
+				for ctx.Err() == nil {
+					_ = reply(nc)
+					_ = nc.FlushWithContext(ctx)
+				}
+			})
+			t.Cleanup(func() { cancel(); replies.Wait() })
+			s, admin := open(t, nc, "b", natsstore.Options{}), open(t, root, "b", natsstore.Options{})
+			var rev uint64
+			for range 5 {
+				one, all := listen(t, s, "g"), listenWide(t, s, ">")
+				rev = must(t, admin, store.Write{Key: "g", Expected: rev, Value: []byte("v")})
+				one.revision(rev)
+				all.until("the write", func(e store.Entry) bool { return e.Revision == rev })
+			}
+		})
+	}
+}
+
+// Where the configuration may not be read, the bucket was then taken for one
+// that republishes, and watches were refused.
+func TestADeniedReplyDoesNotShowThatABucketRepublishes(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{mayMake, mayRead}, nil)))
+	root := srv.Connect(t, nats.UserInfo("admin", "admin"))
+	natslab.KV(t, root, foreign("b"))
+	proxy := natslab.NewProxy(t, srv.Addr())
+	// The denial of the reply arrives when a consumer has been asked for, and
+	// that of the question for the configuration before.
+	var once sync.Once
+	nc := natslab.Connect(t, proxy.URL(), nats.UserInfo("c", "c"), nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, _ error) {
+		once.Do(func() {
+			proxy.Hold(natslab.ToClient)
+			_ = reply(nc)
+		})
+	}))
+	if _, err := root.Subscribe("$JS.API.CONSUMER.CREATE.KV_b.>", func(*nats.Msg) { proxy.Resume() }); err != nil {
+		t.Fatal(err)
+	}
+	if err := root.FlushWithContext(natslab.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	h := listen(t, open(t, nc, "b", natsstore.Options{}), "g")
+	h.revision(must(t, open(t, root, "b", natsstore.Options{}), store.Write{Key: "g", Value: []byte("v")}))
 }

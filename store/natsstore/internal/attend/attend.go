@@ -188,12 +188,17 @@ func (c *Call) vain(seen Report, now time.Time, inbox string) error {
 	switch {
 	case !seen.Connected || seen.Reconnects != c.Before.Reconnects:
 		return ErrInterrupted
-	case wire.Violation(seen.Since(c.Before), c.Subject, inbox) != nil:
+	case c.denied(seen.Since(c.Before), inbox):
 		return ErrDenied
 	case !c.Deadline.IsZero() && !now.Before(c.Deadline):
 		return context.DeadlineExceeded
 	}
 	return nil
+}
+
+// denied reports whether the reported error denies the call or its answer.
+func (c *Call) denied(reported error, inbox string) bool {
+	return wire.Violation(reported, wire.Publish, c.Subject) != nil || wire.Violation(reported, wire.Subscribe, inbox) != nil
 }
 
 // lookAfter plans the next look, which comes no later than the deadline.

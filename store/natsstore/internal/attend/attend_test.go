@@ -39,8 +39,12 @@ func (b *bystander) waited(parent context.Context, subject string) (time.Duratio
 	return time.Since(began), Interrupted(ctx, ctx.Err())
 }
 
+// violation is what a connection reports of an act that was denied.
+func violation(act, subject string) error {
+	return fmt.Errorf("%w: Permissions Violation for %s to %q", nats.ErrPermissionViolation, act, subject)
+}
+
 func TestACallThatWaitsInVainIsEnded(t *testing.T) {
-	denied := fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, "a.b")
 	for _, c := range []struct {
 		name string
 		seen Report
@@ -48,7 +52,8 @@ func TestACallThatWaitsInVainIsEnded(t *testing.T) {
 	}{
 		{"the connection is down", Report{}, ErrInterrupted},
 		{"it was down", Report{Connected: true, Reconnects: 1}, ErrInterrupted},
-		{"the subject is denied", Report{Connected: true, Err: denied}, ErrDenied},
+		{"the subject is denied", Report{Connected: true, Err: violation("Publish", "a.b")}, ErrDenied},
+		{"the answer is denied", Report{Connected: true, Err: violation("Subscription", "_INBOX.x.*")}, ErrDenied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -62,21 +67,30 @@ func TestACallThatWaitsInVainIsEnded(t *testing.T) {
 	}
 }
 
-// What is denied to another call, or was reported before, ends no call: it
-// waits for its deadline, and its connection is looked at ever more rarely.
+// What is denied to others on the connection, or was reported before, ends no
+// call: it waits for its deadline, and its connection is looked at ever more
+// rarely.
 func TestACallThatMayYetBeAnsweredWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBystander()
-		b.seen.Err = fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, "other")
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		if got, err := b.waited(ctx, "a.b"); !errors.Is(err, context.DeadlineExceeded) || got != 10*time.Second {
-			t.Errorf("ended after %v: %v", got, err)
-		}
-		if b.looks == 0 || b.looks > 40 {
-			t.Errorf("%d looks in ten seconds, at most 40", b.looks)
-		}
-	})
+	for what, reported := range map[string]error{
+		"another subject":               violation("Publish", "other"),
+		"a subscription to the subject": violation("Subscription", "a.b"),
+		"an answer of ours to another":  violation("Publish", "_INBOX.x.1"),
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBystander()
+				b.seen.Err = reported
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if got, err := b.waited(ctx, "a.b"); !errors.Is(err, context.DeadlineExceeded) || got != 10*time.Second {
+					t.Errorf("ended after %v: %v", got, err)
+				}
+				if b.looks == 0 || b.looks > 40 {
+					t.Errorf("%d looks in ten seconds, at most 40", b.looks)
+				}
+			})
+		})
+	}
 }
 
 // A call is attended to in time however long others have waited, and one that

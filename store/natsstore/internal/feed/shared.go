@@ -38,7 +38,7 @@ func (s *Set) shared(key string) (*Feed, error) {
 // own.
 func (s *Set) RefusedShared(reported error) bool {
 	if s.alone {
-		return wire.Violation(reported, s.refused...) != nil
+		return wire.Violation(reported, wire.Publish, s.refused...) != nil
 	}
 	var shared []*Feed
 	var subjects []string
@@ -51,7 +51,7 @@ func (s *Set) RefusedShared(reported error) bool {
 			subjects = append(subjects, s.Names.Consumers()+f.name)
 		}
 	}
-	if wire.Violation(reported, subjects...) == nil {
+	if wire.Violation(reported, wire.Publish, subjects...) == nil {
 		return false
 	}
 	s.alone, s.refused = true, subjects

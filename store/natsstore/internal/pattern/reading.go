@@ -136,7 +136,7 @@ func (v *View) failed(byConsumer bool) {
 		return
 	}
 	reported := v.owner.LastError()
-	if denied := wire.Violation(reported, v.names.Consumers()); denied != nil && !v.feeds.RefusedShared(reported) {
+	if denied := wire.Violation(reported, wire.Publish, v.names.Consumers()); denied != nil && !v.feeds.RefusedShared(reported) {
 		v.renounce(denied)
 		return
 	}

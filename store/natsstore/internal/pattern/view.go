@@ -7,6 +7,7 @@
 package pattern
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -317,30 +318,29 @@ func (v *View) check(now time.Time, due func(time.Time)) {
 // from reading the present state makes it try the other way, and then do
 // without.
 func (v *View) Denied(reported error) error {
-	var fatal []string
+	consumers := wire.Violation(reported, wire.Publish, v.names.Consumers())
+	replies := wire.Violation(reported, wire.Subscribe, v.owner.InboxPrefix())
+	var fatal error
 	switch {
 	case v.feed == nil:
 	case v.feed.Consumer():
-		fatal = []string{v.names.Consumers(), v.owner.InboxPrefix()}
+		fatal = cmp.Or(consumers, replies)
 	default:
-		fatal = []string{v.feed.Subject()}
+		fatal = wire.Violation(reported, wire.Subscribe, v.feed.Subject())
 	}
-	if denied := wire.Violation(reported, fatal...); denied != nil {
-		return denied
+	if fatal != nil {
+		return fatal
 	}
 	if v.reading == nil {
 		return nil
 	}
-	byConsumer, subject := v.reading.feed.Consumer(), v.readSubject()
-	if byConsumer {
-		subject = v.names.Consumers()
-	}
-	switch denied := wire.Violation(reported, subject); {
-	case wire.Violation(reported, v.owner.InboxPrefix()) != nil:
-		v.renounce(fmt.Errorf("%w: %w", errNoReplies, reported))
-	case denied != nil && byConsumer:
-		v.renounce(denied)
-	case denied != nil:
+	byConsumer := v.reading.feed.Consumer()
+	switch {
+	case replies != nil:
+		v.renounce(fmt.Errorf("%w: %w", errNoReplies, replies))
+	case byConsumer && consumers != nil:
+		v.renounce(consumers)
+	case !byConsumer && wire.Violation(reported, wire.Publish, v.readSubject()) != nil:
 		v.unread()
 		v.owner.Nudge()
 	}

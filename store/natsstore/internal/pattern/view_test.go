@@ -216,6 +216,21 @@ func TestTheOtherWayOfReadingIsTried(t *testing.T) {
 	}
 }
 
+// The program may answer requests of others on the connection, to inboxes like
+// ours. That it may not says nothing of what a view hears.
+func TestADeniedReplyLeavesAViewAlone(t *testing.T) {
+	for _, republished := range []string{"", "leader.b."} {
+		b := newBench(t, "x.*", republished)
+		b.Release()
+		b.work()
+		b.denied = fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, nats.NewInbox())
+		if err := b.Denied(b.denied); err != nil {
+			t.Errorf("republished as %q: %v", republished, err)
+		}
+		b.hears(t, "denied")
+	}
+}
+
 // A reading without an answer is given up, and the consumer that follows it
 // when it can not be made.
 func TestAReadingWithoutAnAnswerIsRepeated(t *testing.T) {

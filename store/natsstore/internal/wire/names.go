@@ -71,11 +71,24 @@ func (n Names) Republished(rp *jetstream.RePublish) string {
 	return to + strings.TrimPrefix(n.Stored, source)
 }
 
-// Violation returns err if it is a permission violation that names one of the
-// subjects, or, for one that ends in a dot, a subject that begins so.
+// An Act is what a user may be denied to do with a subject, in the words of a
+// server's permission violations.
+type Act string
+
+// The acts.
+const (
+	Publish   Act = "Publish"
+	Subscribe Act = "Subscription"
+)
+
+// Violation returns err if it is a permission violation that denies the act on
+// one of the subjects, or, for one that ends in a dot, on a subject that begins
+// so.
 //
-// The text of the error is the only place where the server names the subject.
-func Violation(err error, subjects ...string) error {
+// The text of the error is the only place where the server names the two. The
+// act matters, since the whole program uses the connection: it may subscribe to
+// what we publish to, or answer requests whose inboxes begin as ours.
+func Violation(err error, act Act, subjects ...string) error {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return nil
 	}
@@ -85,7 +98,7 @@ func Violation(err error, subjects ...string) error {
 		if strings.HasSuffix(subject, ".") {
 			quoted = strings.TrimSuffix(quoted, `"`)
 		}
-		if strings.Contains(text, quoted) {
+		if strings.Contains(text, string(act)+" to "+quoted) {
 			return err
 		}
 	}

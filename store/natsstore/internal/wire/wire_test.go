@@ -182,14 +182,29 @@ func TestEveryWriteStatesWhatItExpects(t *testing.T) {
 	}
 }
 
-func TestViolationsAreToldBySubject(t *testing.T) {
-	denied := fmt.Errorf("%w: Permissions Violation for Publish to \"a.b.c\"", nats.ErrPermissionViolation)
-	for subject, want := range map[string]bool{"a.b.c": true, "a.b.": true, "a.b": false, "a.": true, "b.c": false, "": false} {
-		if got := Violation(denied, subject) != nil; got != want {
-			t.Errorf("%q: %v", subject, got)
+// The texts are those of nats-server 2.15.2 (client.go) behind what nats.go puts
+// before them.
+func TestViolationsAreToldByActAndSubject(t *testing.T) {
+	for text, act := range map[string]Act{
+		`Permissions Violation for Publish to "a.b.c"`:                                Publish,
+		`Permissions Violation for Subscription to "a.b.c"`:                           Subscribe,
+		`Permissions Violation for Subscription to "a.b.c" using queue "q"`:           Subscribe,
+		`Permissions Violation for Subscription to "a.b.c" (sid "1")`:                 Subscribe,
+		`Permissions Violation for Subscription to "a.b.c", too many tokens`:          Subscribe,
+		`Permissions Violation for Publish with Reply of "a.b.c"`:                     "",
+		`Permissions Violation for Subscription to "other" using queue "a.b.c"`:       "",
+		`Permissions Violation for Subscription to "x" using queue "a.b.c" (sid "1")`: "",
+	} {
+		denied := fmt.Errorf("%w: %s", nats.ErrPermissionViolation, text)
+		for _, asked := range []Act{Publish, Subscribe} {
+			for subject, named := range map[string]bool{"a.b.c": true, "a.b.": true, "a.b": false, "a.": true, "b.c": false, "": false, "q": false} {
+				if got, want := Violation(denied, asked, subject) != nil, named && asked == act; got != want {
+					t.Errorf("%s: of %s to %q: %v", text, asked, subject, got)
+				}
+			}
 		}
 	}
-	if Violation(nil, "a.") != nil || Violation(errors.New(`"a.b.c"`), "a.b.c") != nil {
+	if Violation(nil, Publish, "a.") != nil || Violation(errors.New(`Publish to "a.b.c"`), Publish, "a.b.c") != nil {
 		t.Error("another error was taken for a violation")
 	}
 }
