@@ -692,6 +692,44 @@ func TestACheckThatFailsHandsOver(t *testing.T) {
 	}
 }
 
+// fitLater is a check that passes from its third run on, which it notes in a
+// file.
+func fitLater(file string) string {
+	return fmt.Sprintf("echo asked >> %[1]s; [ $(wc -l < %[1]s) -ge 3 ]", file)
+}
+
+// Three failures in a row bar a host, and the first of them may come when the
+// program has long begun.
+func TestAHostDoesNotStandBeforeItsCheckHasPassed(t *testing.T) {
+	t.Parallel()
+	for _, slots := range []string{"1", "2"} {
+		log := filepath.Join(t.TempDir(), "log")
+		r := startRun(t, devtest.Serve(t), []string{"-n", slots, "--ttl", "60s", "--check", fitLater(log), "--check-interval", "1s"}, "wc -l < "+log)
+		rest, code := r.end()
+		if code != 0 || len(rest) != 1 {
+			t.Fatalf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
+		}
+		if asked, err := strconv.Atoi(strings.TrimSpace(rest[0])); err != nil || asked < 3 {
+			t.Errorf("it ran after %d checks (%v)", asked, err)
+		}
+		if said := r.said(); strings.Count(said, "leader: waiting: this host is not fit to lead: the check failed\n") != 1 {
+			t.Errorf("stderr %q", said)
+		}
+	}
+}
+
+// The second check is far away, and the first one ends by the signal alone.
+func TestASignalEndsTheWaitForACheck(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	for _, check := range []string{"kill -TERM $PPID; false", "kill -TERM $PPID; sleep 600"} {
+		r := startRun(t, url, []string{"--check", check, "--check-interval", "10m"}, "echo up")
+		if rest, code := r.end(); code != 128+15 || len(rest) > 0 {
+			t.Errorf("%s: exit status %d, stdout %q, stderr %s", check, code, rest, r.said())
+		}
+	}
+}
+
 func TestProcess1LeavesNoZombies(t *testing.T) {
 	t.Parallel()
 	unshare, err := exec.LookPath("unshare")

@@ -77,6 +77,18 @@ func TestTryEndsWhereThisHostMayNotLead(t *testing.T) {
 	}
 }
 
+// Nothing has failed before the first check, and nothing may have run by then.
+func TestTryEndsWhereThisHostIsUnfitFromTheStart(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	for _, slots := range []string{"1", "2"} {
+		r := startRun(t, url, []string{"--try", "-n", slots, "--check", "false"}, "echo up")
+		if rest, code := r.end(); code != 75 || len(rest) > 0 || !strings.Contains(r.said(), "not to lead jobs: unhealthy") {
+			t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
+		}
+	}
+}
+
 func TestTryEndsWhenAllSlotsAreTaken(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
@@ -154,6 +166,15 @@ func TestOnceEndsWithItsPeriod(t *testing.T) {
 	url := devtest.Serve(t)
 	startRun(t, url, []string{"--id", "a"}, "echo up; sleep 600").line()
 	r := startRun(t, url, []string{"--once", "--every", "1s"}, "echo up")
+	if rest, code := r.end(); code != 75 || len(rest) > 0 || !strings.Contains(r.said(), "the period of --every is over") {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
+	}
+}
+
+// The run of the period is left to a host that is fit.
+func TestOnceEndsWithItsPeriodWhereThisHostIsUnfit(t *testing.T) {
+	t.Parallel()
+	r := startRun(t, devtest.Serve(t), []string{"--once", "--every", "1s", "--check", "false"}, "echo up")
 	if rest, code := r.end(); code != 75 || len(rest) > 0 || !strings.Contains(r.said(), "the period of --every is over") {
 		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
 	}

@@ -93,6 +93,9 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		return err
 	}
 	e.OnPromote(func(ctx context.Context, _ string) { c.serve(ctx, e) })
+	if !candidate.AwaitFit(ctx, cfg, func() { app.Say(std.Err, fitness.unfitness()) }) {
+		return nil // it is interrupted, or --for is over
+	}
 	if err := e.Start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}

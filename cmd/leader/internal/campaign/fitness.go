@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -32,6 +33,14 @@ func newFitness(check leader.HealthChecker) *fitness {
 func (f *fitness) close() {
 	signal.Stop(f.signals)
 	close(f.signals)
+}
+
+// unfitness is what a candidate says that waits until it is fit.
+func (f *fitness) unfitness() error {
+	if f.unfit.Load() {
+		return errors.New("waiting: this host is not fit to lead: the signal USR1 said so")
+	}
+	return errors.New("waiting: this host is not fit to lead: the check failed")
 }
 
 // Check reports whether the candidate is fit to lead.

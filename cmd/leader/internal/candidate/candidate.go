@@ -4,6 +4,7 @@
 package candidate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ type Flags struct {
 	Address        string            `placeholder:"ADDRESS" help:"Where clients reach this candidate when it leads."`
 	ConnParams     string            `name:"connection-params" placeholder:"TEXT" help:"What clients need besides the address, such as a gRPC service config."`
 	Meta           map[string]string `placeholder:"KEY=VALUE" help:"What else the record says of the candidate."`
-	Check          string            `placeholder:"CMD" help:"A shell command that succeeds while this host is fit to lead; after three failures in a row it does not lead."`
+	Check          string            `placeholder:"CMD" help:"A shell command that succeeds while this host is fit to lead; it does not stand before the first success, nor lead after three failures in a row."`
 	CheckInterval  time.Duration     `placeholder:"TIME" help:"The time from one check to the next, and how long one may take (default: the heartbeat)."`
 	Advisories     bool              `help:"Publish transitions on leader-advisory.<bucket>.>, as leader history keeps them."`
 	Verbose        bool              `short:"v" help:"Log what the election does."`
@@ -212,6 +213,52 @@ func (f Flags) complete(s *app.Session, cfg leader.ElectionConfig) leader.Electi
 		cfg.Hooks = leader.JoinHooks(cfg.Hooks, advisory.Hooks(s.NC, advisory.Options{}))
 	}
 	return cfg
+}
+
+// AwaitFit asks the health check of a candidate that does not stand yet until
+// it passes, at each of its intervals, and reports whether it did before ctx was
+// done. Without a check it does at once. unfit is called after the first
+// failure.
+//
+// The election asks for the first time an interval after its start, and takes
+// three failures for a reason to leave: it would lead before that.
+func AwaitFit(ctx context.Context, cfg leader.ElectionConfig, unfit func()) bool {
+	if cfg.HealthChecker == nil {
+		return ctx.Err() == nil
+	}
+	interval, timeout := CheckTimes(cfg)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for told := false; ; told = true {
+		if fit(ctx, cfg.HealthChecker, timeout) {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if !told {
+			unfit()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// CheckTimes returns the time from one check to the next, and how long one may
+// take, as the library has them.
+func CheckTimes(cfg leader.ElectionConfig) (interval, timeout time.Duration) {
+	interval = cmp.Or(cfg.HealthCheckInterval, cfg.HeartbeatInterval)
+	return interval, cmp.Or(cfg.HealthCheckTimeout, interval)
+}
+
+// fit makes one check, and reports whether it passed in its time.
+func fit(ctx context.Context, c leader.HealthChecker, timeout time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return c.Check(ctx) && ctx.Err() == nil
 }
 
 // A check is a health check by a shell command.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/candidate"
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/proof"
 	"github.com/seed-ff2cb582/leader/store"
@@ -216,6 +217,9 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 	// A label that a killed process left behind would say leader until the
 	// first demotion. So it is set before anything can be won.
 	r.hook(ctx, r.c.Label, roleFollower, leader.Term{})
+	if err := r.awaitFit(ctx); err != nil {
+		return err
+	}
 	// With room for all: nobody takes a second one.
 	ended := make(chan error, len(r.seats))
 	for _, s := range r.seats {
@@ -260,6 +264,36 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 		r.say("%v", err)
 	}
 	return result
+}
+
+// awaitFit waits until the check has passed, unless leader run ends before that:
+// --try ends it at the first failure. A check that is under way then is ended,
+// and not waited for longer than it may take, as by the election.
+func (r *runner) awaitFit(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fit := make(chan bool, 1)
+	go func() {
+		fit <- candidate.AwaitFit(ctx, r.cfg, func() {
+			if r.c.Try {
+				r.giveUp(exitTaken, fmt.Sprintf("not to lead %s: %s", r.c.Group, leader.ReasonUnhealthy))
+				return
+			}
+			r.say("waiting: this host is not fit to lead: the check failed")
+		})
+	}()
+	select {
+	case <-fit:
+		return nil
+	case code := <-r.result:
+		cancel()
+		_, timeout := candidate.CheckTimes(r.cfg)
+		select {
+		case <-fit:
+		case <-time.After(timeout):
+		}
+		return &app.ExitError{Code: code}
+	}
 }
 
 // heed takes signals in until stop is called. One that has ended the context

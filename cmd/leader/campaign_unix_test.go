@@ -1,0 +1,34 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestACampaignDoesNotStandBeforeItsCheckHasPassed(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	log := filepath.Join(t.TempDir(), "log")
+	f := l.follow("campaign", "solo", "--id", "a", "--check", fitLater(log), "--check-interval", "1s", "--json")
+	var tr transition
+	f.next(&tr)
+	asked, err := os.ReadFile(log)
+	if err != nil || strings.Count(string(asked), "asked") < 3 {
+		t.Errorf("%s %s after the checks %q (%v)", tr.Event, tr.Reason, asked, err)
+	}
+}
+
+// Its second check interrupts it.
+func TestAnInterruptEndsACampaignThatIsNotFit(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	asked := filepath.Join(t.TempDir(), "asked")
+	out, stderr := l.run(0, "campaign", "solo", "--check", "[ ! -e "+asked+" ] || kill -INT $PPID; : > "+asked+"; false", "--check-interval", "1s")
+	if out != "" || strings.Count(stderr, "leader: waiting: this host is not fit to lead: the check failed\n") != 1 {
+		t.Errorf("stdout %q, stderr %q", out, stderr)
+	}
+}
