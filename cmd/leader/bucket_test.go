@@ -46,6 +46,50 @@ func TestBucketIsMadeOnceAndExplained(t *testing.T) {
 	}
 }
 
+// Of two that differ one would be left out without a word, and what is done to
+// a group be done in another bucket than was meant.
+func TestTwoBucketsOfOneCommandLineAreRefused(t *testing.T) {
+	t.Parallel()
+	const store = "nats://127.0.0.1:1/leaders" // where nobody listens
+	for _, c := range []struct {
+		args, env, say string
+	}{
+		{"pause g --yes -b zork", "LEADER_STORE=" + store, `--store: names the bucket "leaders", and --bucket names another: "zork"`},
+		{"ls -b zork --store " + store, "", `and --bucket names another: "zork"`},
+		{"ls -b leaders --store nats://127.0.0.1:1/votes", "", `and --bucket names another: "leaders"`}, // the default, if typed
+		{"ls -b zork --store " + store, "LEADER_BUCKET=zork", `and --bucket names another: "zork"`},
+		{"campaign g -b zork --store " + store, "", `and --bucket names another: "zork"`},
+		{"bucket check -b zork --store " + store, "", `and --bucket names another: "zork"`},
+		{"bucket create foo -b bar", "", `bucket "foo": --bucket names another: "bar"`},
+		{"bucket create zork --store " + store, "", `bucket "zork": --store names another: "leaders"`},
+		{"bucket check zork", "LEADER_STORE=" + store, `bucket "zork": --store names another: "leaders"`},
+	} {
+		code, _, stderr := runProgram(t, []string{c.env}, append(strings.Fields(c.args), "--timeout", "1s")...)
+		if code != 2 || !strings.Contains(stderr, c.say) {
+			t.Errorf("%s %s: exit status %d, stderr %q", c.env, c.args, code, stderr)
+		}
+	}
+	// What the environment says for all commands gives way, and one name is no
+	// two.
+	for _, c := range []struct{ args, env string }{
+		{"ls --store " + store, "LEADER_BUCKET=zork"},
+		{"ls -b leaders --store " + store, ""},
+		{"ls -b zork --store nats://127.0.0.1:1", ""},
+		{"bucket check leaders -b leaders --store " + store, ""},
+		{"bucket check zork --server nats://127.0.0.1:1", "LEADER_BUCKET=votes"},
+	} {
+		code, _, stderr := runProgram(t, []string{c.env}, append(strings.Fields(c.args), "--timeout", "1s")...)
+		if code == 0 || code == 2 || !strings.Contains(stderr, "127.0.0.1:1") {
+			t.Errorf("%s %s: exit status %d, stderr %q", c.env, c.args, code, stderr)
+		}
+	}
+	// --dev uses no store that the environment names.
+	code, out, stderr := runProgram(t, []string{"LEADER_STORE=" + store}, "bucket", "create", "--dev", "-b", "zork", "-o", "json", "--timeout", "60s")
+	if code != 0 || !strings.Contains(out, `"bucket": "zork"`) {
+		t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
+	}
+}
+
 func TestBucketCheckSaysWhatIsUnsafeAndHowToChangeIt(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)

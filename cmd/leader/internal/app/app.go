@@ -39,6 +39,9 @@ type Target struct { //nolint:recvcheck // the parser's hook changes it, and all
 	Bucket  string        `short:"b" default:"leaders" env:"LEADER_BUCKET" placeholder:"BUCKET" help:"The key-value bucket of the elections."`
 	Timeout time.Duration `default:"5s" env:"NATS_TIMEOUT" placeholder:"TIME" help:"How long to wait for the server, and for the effect of a request."`
 	Dev     bool          `help:"Try it out on a server of its own, with sample elections that end with the command; NATS_URL and NATS_CONTEXT are not used. It is one of NATS, or of the kind that --store names without a host (redis://, postgres://, mysql://, etcd://, consul://, k8s://, s3://, gs://), where the machine has its program; for k8s:// that is kube-apiserver, with etcd."`
+
+	typed bool   // the command line itself names the bucket by --bucket
+	named string // the bucket that --store names, if it names one
 }
 
 // Validate checks what the parser cannot.

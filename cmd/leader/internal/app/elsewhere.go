@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -67,7 +68,7 @@ func (t Target) onNATS() (_ Target, nats bool, err error) {
 	}
 	bucket := strings.Trim(u.Path, "/")
 	if bucket != "" {
-		t.Bucket = bucket
+		t.Bucket, t.named = bucket, bucket
 	}
 	if !t.Dev { // which uses no store that the environment names
 		err = t.query(u.RawQuery)
@@ -127,12 +128,40 @@ func absolute(path string) string {
 }
 
 // AfterApply has a bucket that --store names take the place of --server and
-// --bucket, for all that a command does with them. The parser calls it, with
-// what it is bound to.
-func (t *Target) AfterApply(drivers Drivers) (err error) {
+// --bucket, for all that a command does with them. Another one that the command
+// line itself gives is refused, and one of the environment gives way. The parser
+// calls it, with what it is bound to, and with what it has parsed.
+func (t *Target) AfterApply(drivers Drivers, line *kong.Context) (err error) {
+	given := t.Bucket
 	*t, _, err = t.onNATS()
-	t.Drivers = drivers
+	t.Drivers, t.typed = drivers, typed(line, "bucket")
+	switch {
+	case !t.typed || t.Bucket == given:
+	case t.Dev: // which uses no store that the environment names
+		t.Bucket = given
+	default:
+		err = errors.Join(err, fmt.Errorf("--store: names the bucket %q, and --bucket names another: %q", t.Bucket, given))
+	}
 	return err
+}
+
+// typed reports whether the command line itself has a flag, and not a variable
+// or a default in its place.
+func typed(line *kong.Context, flag string) bool {
+	return line != nil && slices.ContainsFunc(line.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == flag })
+}
+
+// Admits returns an error if a command's argument names another bucket than
+// --bucket or --store does. With --dev they name that of the sample elections.
+func (t Target) Admits(bucket string) error {
+	switch {
+	case t.Dev:
+	case t.typed && t.Bucket != bucket:
+		return fmt.Errorf("%w: bucket %q: --bucket names another: %q", ErrUsage, bucket, t.Bucket)
+	case t.named != "" && t.named != bucket:
+		return fmt.Errorf("%w: bucket %q: --store names another: %q", ErrUsage, bucket, t.named)
+	}
+	return nil
 }
 
 // OnNATS reports whether the target is a bucket of NATS.

@@ -33,6 +33,11 @@ type place struct {
 // open connects. The sample elections of --dev are in --bucket, whichever
 // bucket the command works on.
 func (p place) open(name string) (*app.Session, error) {
+	if p.Name != "" {
+		if err := p.Admits(p.Name); err != nil {
+			return nil, err
+		}
+	}
 	s, err := p.Open(name)
 	if err != nil {
 		return nil, err

@@ -127,7 +127,7 @@ func (c *Command) locate() error {
 		return nil
 	}
 	t := app.Target{Flags: c.Flags, Store: c.Store, Bucket: c.Bucket}
-	err := t.AfterApply(nil) // which are not asked for that
+	err := t.AfterApply(nil, nil) // which are not asked for that
 	c.Flags, c.Store, c.Bucket = t.Flags, t.Store, t.Bucket
 	return err
 }
