@@ -100,7 +100,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		printing[node.FullPath()] = "`-o json` prints:\n\n" + fields + "\n"
+		printing[node.FullPath()] = "`" + jsonFlag(node) + "` prints:\n\n" + fields + "\n"
 	}
 	page, err := reference.Markdown(cli, func(command string) string { return printing[command] })
 	if err != nil {
@@ -132,6 +132,16 @@ func TestTheHelpOfStoreNamesWhatTheProgramOpens(t *testing.T) {
 	if flags < 10 {
 		t.Errorf("%d commands take --store", flags)
 	}
+}
+
+// jsonFlag is how a command that prints JSON is told to.
+func jsonFlag(node *kong.Node) string {
+	for _, flag := range node.Flags {
+		if flag.Name == "json" {
+			return "--json"
+		}
+	}
+	return "-o json"
 }
 
 func printsJSON(node *kong.Node) bool {
