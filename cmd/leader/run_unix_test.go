@@ -206,10 +206,10 @@ func TestTheProgramOfANestedRunKnowsItsOwnTerm(t *testing.T) {
 	if given["LEADER_GROUP"] != "jobs" || given["LEADER_BUCKET"] != "mine" || given["LEADER_ID"] != "b" || len(given["LEADER_TOKEN"]) != 36 {
 		t.Errorf("environment %q", given)
 	}
-	// A demotion has no term, and so no number either.
+	// The label of a follower has no term, and so no number either.
 	const hook = `echo "hook $LEADER_ROLE $LEADER_GROUP $LEADER_ID $LEADER_TERM$LEADER_TOKEN$LEADER_SLOT$LEADER_PROOF_FILE."`
 	_, _, stderr = runProgram(t, outer, "run", "jobs", "--server", url, "--id", "b", "--bucket", "mine",
-		"--on-promote", hook, "--on-demote", hook, "--", "true")
+		"--on-promote", hook, "--on-demote", hook, "--label", hook, "--", "true")
 	if !strings.Contains(stderr, "hook follower jobs b .\n") || !strings.Contains(stderr, "hook leader jobs b ") || strings.Contains(stderr, "outer") {
 		t.Errorf("the hooks said:\n%s", stderr)
 	}
@@ -600,16 +600,16 @@ func TestHooksFrameTheProgram(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	say := func(what string) string { return fmt.Sprintf("echo %s >> %s", what, log) }
 	r := startRun(t, devtest.Serve(t), []string{
-		"--on-promote", say("promote $LEADER_ROLE"), "--on-demote", say("demote $LEADER_ROLE"), "--label", say("label $LEADER_ROLE"),
-	}, say("program")+"; echo up; sleep 600")
-	r.line()
+		"--on-promote", say("promote $LEADER_ROLE"), "--on-demote", say("demote $LEADER_ROLE $LEADER_TERM"), "--label", say("label $LEADER_ROLE"),
+	}, say("program")+"; echo $LEADER_TERM; sleep 600")
+	term := r.line()
 	r.signal(syscall.SIGTERM)
 	r.end()
 	got, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "label follower\npromote leader\nlabel leader\nprogram\ndemote follower\nlabel follower\n"
+	want := "label follower\npromote leader\nlabel leader\nprogram\ndemote follower " + term + "\nlabel follower\n"
 	if string(got) != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}

@@ -447,6 +447,8 @@ func (r *runner) called(group string, c leader.Call) {
 // when it returns. So each path waits for ctx before it does: to return early
 // would leave a leader on whose host nothing runs.
 func (r *runner) lead(ctx context.Context, s *seat) {
+	term, _ := leader.TermFromContext(ctx)
+	s.term = term
 	if !r.mayLead() {
 		<-ctx.Done()
 		return
@@ -461,7 +463,6 @@ func (r *runner) lead(ctx context.Context, s *seat) {
 		<-ctx.Done()
 		return
 	}
-	term, _ := leader.TermFromContext(ctx)
 	if r.c.Once && !r.first(ctx, term) {
 		<-ctx.Done()
 		return
@@ -667,7 +668,7 @@ func (r *runner) left(s *seat) {
 		}
 	}()
 	// The term's context is done, and would end the hook at once.
-	r.hook(context.Background(), r.c.OnDemote, roleFollower, leader.Term{})
+	r.hook(context.Background(), r.c.OnDemote, roleFollower, s.term)
 	r.hook(context.Background(), r.c.Label, roleFollower, leader.Term{})
 }
 

@@ -19,7 +19,8 @@ const maxSlots = 1000
 type seat struct {
 	e     leader.Election
 	group string
-	slot  int // from 1; 0 without --slots
+	slot  int         // from 1; 0 without --slots
+	term  leader.Term // its latest; the callbacks of an election, which set and read it, follow each other
 }
 
 // A contest is all elections that leader run takes part in. It is what an
