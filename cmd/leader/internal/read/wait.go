@@ -37,7 +37,7 @@ Examples:
   leader wait reports --dev
   leader wait reports --timeout 1m && curl http://reports/
   leader wait reports --by host-2 --timeout 30s
-  leader step-down reports --yes --no-wait && leader wait reports --vacant`
+  leader pause reports --yes --no-wait && leader wait reports --vacant`
 }
 
 // Validate checks what the parser cannot.
