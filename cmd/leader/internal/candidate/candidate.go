@@ -130,8 +130,16 @@ func (f Flags) AcquireGrace() leader.AcquireGrace {
 }
 
 // Connect connects for a candidate: it waits for a server that is not there
-// yet, but not for one that refuses it.
+// yet, which it says, but not for one that refuses it.
 func (f Flags) Connect(ctx context.Context, command string, say io.Writer) (*app.Session, error) {
+	s, err := f.connect(ctx, command, say)
+	if err == nil && !s.Connected() {
+		fmt.Fprintln(say, "leader: waiting for", s.URL) // the election does
+	}
+	return s, err
+}
+
+func (f Flags) connect(ctx context.Context, command string, say io.Writer) (*app.Session, error) {
 	opts := []nats.Option{
 		// Without a buffer: what waits there for a reconnection would be
 		// written when it is long given up.

@@ -125,9 +125,6 @@ func (c Command) run(signalled context.Context, path string, std app.Streams) er
 		return err
 	}
 	defer session.Close()
-	if !session.Connected() {
-		r.say("waiting for %s", session.URL)
-	}
 	// What the program leaves behind then becomes our child, and is found.
 	if err := process.Adopt(); err != nil {
 		return err
