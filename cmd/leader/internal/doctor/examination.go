@@ -311,7 +311,7 @@ func (e *examination) role(ctx context.Context, role rights.Role, wanted bool) {
 	case len(less) > 0:
 		l.Add(role.Name, finding.Warn, "grant it; docs/operations.md lists the rights of each role", "the user can be %s of %s, but %s: no permission to %s", name, of, role.Lacks, list(less))
 	case len(role.Untried) > 0:
-		l.Add(role.Name, finding.OK, "", "the user can be %s of bucket %q; not tried, since it cannot be without harm: %s", name, e.scope.Bucket, list(role.Untried))
+		l.Add(role.Name, finding.OK, "", "the user can be %s of %s; not tried, since it cannot be without harm: %s", name, of, list(role.Untried))
 	default:
 		l.Add(role.Name, finding.OK, "", "the user can be %s of %s", name, of)
 	}

@@ -2,6 +2,7 @@ package rights
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/nats-io/nats.go"
@@ -133,7 +134,7 @@ func (s Scope) Roles() []Role {
 			Helps: []Right{s.InfoRight(), s.watch(s.Group)}, Lacks: "ends a record all the same, and may wait for its lease in vain",
 		},
 		{
-			Name: "admin", Needs: []Right{s.CreateRight(), s.InfoRight(), s.request("STREAM.UPDATE.KV_" + s.Bucket), s.inbox()},
+			Name: "admin", Of: fmt.Sprintf("bucket %q", s.Bucket), Needs: []Right{s.CreateRight(), s.InfoRight(), s.request("STREAM.UPDATE.KV_" + s.Bucket), s.inbox()},
 			// A request that must not delete, but for the right to, is one word
 			// away from one that does.
 			Untried: []Right{s.request("STREAM.DELETE.KV_" + s.Bucket)},

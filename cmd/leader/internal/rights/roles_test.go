@@ -25,3 +25,12 @@ func TestTheCaretakerWritesTheRecordToo(t *testing.T) {
 		}
 	}
 }
+
+// The rights of an admin are those to a bucket, whose groups they do not name.
+func TestTheAdminIsOneOfTheBucket(t *testing.T) {
+	for _, role := range (rights.Scope{Bucket: "b", Group: "g"}).Roles() {
+		if want := map[string]string{"viewer": "every group", "admin": `bucket "b"`}[role.Name]; role.Of != want {
+			t.Errorf("%s of %q, want %q", role.Name, role.Of, want)
+		}
+	}
+}
