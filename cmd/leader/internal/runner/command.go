@@ -67,11 +67,7 @@ closes. That holds while leader run itself is stopped, killed or cut off: a guar
 Environment of the program: LEADER_GROUP, LEADER_TERM (a number that only grows: give it to what must refuse a stale
 leader), LEADER_TOKEN, LEADER_ID, LEADER_BUCKET; with --slots also LEADER_SLOT, 1 to N, and LEADER_SLOTS, N.
 
-The commands of --on-promote, --on-demote and --label have LEADER_ROLE (leader or follower), LEADER_GROUP and LEADER_ID; --on-promote
-has LEADER_TERM, too, --on-demote that of the term which has ended, and --label that of the leader alone. One that fails, or takes longer
-than --timeout, is reported and changes nothing: the program starts although --on-promote failed.
-
-` + aboutProofs + `Signals HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are passed on to the program's process group. After INT, QUIT or TERM
+` + aboutHooks + aboutProofs + `Signals HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are passed on to the program's process group. After INT, QUIT or TERM
 leader run exits when the program has; the lease is kept for as long as it takes. HUP and INT have no effect where they were ignored
 when leader run was started (nohup, or & in a script), nor have they on the program. As process 1 of a container it collects orphans.
 
@@ -130,6 +126,12 @@ or a container gives you Linux. All other commands work.
 
 ` + examples
 }
+
+const aboutHooks = `The commands of --on-promote, --on-demote and --label have LEADER_ROLE (leader or follower), LEADER_GROUP and LEADER_ID; --on-promote
+has LEADER_TERM, too, --on-demote that of the term which has ended, and --label that of the leader alone. One that fails, or takes longer
+than --timeout, is reported and changes nothing: the program starts although --on-promote failed.
+
+`
 
 const aboutProofs = `With --proof-key also LEADER_PROOF_FILE: a file that holds a proof that this host leads, for what cannot ask the store. It is written
 before the program starts, replaced as a whole by a new one each time that a third of its time has passed, and removed after the program's
