@@ -76,6 +76,7 @@ func (g *Registry) read(r *register, now time.Time) {
 	r.stale, r.reading = false, true
 	g.reads++
 	late, stream, check := false, g.stream, r.check
+	r.check = false
 	g.owner.Read(r.key, now, func(e store.Entry, ok bool) {
 		if g.keys[r.key] != r {
 			return
