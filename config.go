@@ -257,10 +257,11 @@ type AcquireGrace uint8
 // The settings of AcquireGrace.
 const (
 	// GraceAuto cools down where the store may forget: memory storage,
-	// asynchronous persistence, server-side expiry. In a store that only drops records, as one with
-	// server-side expiry, a claim of what a leader left to others needs no
-	// cool-down. It also waits out the lease of a leader from before the store
-	// was made: nobody leads before the store is TTL × (1 + ClockDrift) old.
+	// asynchronous persistence, server-side expiry. In a store that only drops
+	// records, as one with server-side expiry, a claim of what a leader left to
+	// others needs no cool-down. It also waits out the lease of a leader from
+	// before the store was made: nobody leads before the store is TTL × (1 +
+	// ClockDrift) old.
 	GraceAuto = AcquireGrace(engine.GraceAuto)
 	// GraceOn always cools down.
 	GraceOn = AcquireGrace(engine.GraceOn)

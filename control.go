@@ -198,10 +198,12 @@ func (c *Control) signed(r Request) (Request, error) {
 	return r, r.validate()
 }
 
-// anyTerm reports whether the request is of whoever leads, whatever the term.
+// anyTerm reports whether the request asks the present leader, whatever its
+// term.
 func (r Request) anyTerm() bool { return r.Term == 0 && (r.Op == OpStepDown || r.Op == OpTransfer) }
 
-// naming has a request of whoever leads name the term.
+// naming returns the request with the term of the present leader, unless it
+// names a term already.
 func (r Request) naming(info LeaderInfo) (Request, error) {
 	switch {
 	case !r.anyTerm():

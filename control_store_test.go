@@ -120,8 +120,8 @@ func TestStaleReadOfTheControlRecordDoesNotPassForTheEffect(t *testing.T) {
 	})
 }
 
-// A replica that lagged showed a leader of before, or nobody: the request was
-// refused, though it was of whoever leads.
+// A replica that lagged showed an earlier leader, or none. A request to the
+// present leader was refused because of that.
 func TestRequestOfWhoeverLeadsReachesWhoLeadsNow(t *testing.T) {
 	for name, old := range map[string]time.Duration{"a term that is over": 15 * time.Second, "a vacancy that was claimed": 6 * time.Second} {
 		t.Run(name, func(t *testing.T) {
