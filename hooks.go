@@ -239,6 +239,12 @@ const (
 	NoteTakeover = engine.NoteTakeover
 	// NoteMalformed: nobody can read what stands in the control record.
 	NoteMalformed = engine.NoteMalformed
+	// NoteBarred: this candidate does not campaign from now on, since the group
+	// is paused or the health check fails; Text says which, and who paused it
+	// and why. ElectionStatus.Barred says the same for as long as it lasts.
+	NoteBarred = engine.NoteBarred
+	// NoteUnbarred: that is over.
+	NoteUnbarred = engine.NoteUnbarred
 	// NoteClosed: the connection to the store is closed for good, which ends
 	// the election.
 	NoteClosed = engine.NoteClosed

@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,5 +70,48 @@ func TestALoneCandidateLeadsAgainAtOnceWhenItsGroupIsResumed(t *testing.T) {
 		}
 		time.Sleep(jitter)
 		mustLead(t, a)
+	})
+}
+
+// A follower has no transition when its group is paused or its health check
+// begins to fail, so a program that waits says only by a note what it waits
+// for.
+func TestACandidateSaysWhatKeepsItFromCampaigning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sick atomic.Bool
+		st, j := memstore.New(), newJournal()
+		ctl := control(t, st)
+		if _, err := ctl.Pause(t.Context(), "g", "upgrade"); err != nil {
+			t.Fatal(err)
+		}
+		cfg := config("a")
+		cfg.HealthChecker = &health{check: func(context.Context) bool { return !sick.Load() }}
+		cfg.HealthCheckInterval, cfg.MaxConsecutiveFailures = heartbeat, 2
+		cfg.Hooks.Note = func(n leader.Note) {
+			if n.Kind == leader.NoteBarred || n.Kind == leader.NoteUnbarred {
+				j.note("%s: %s", n.Kind, n.Text)
+			}
+		}
+		e := start(t, st, cfg)
+		time.Sleep(10 * ttl)
+		said := []string{`barred: group "g" is paused by "ops" (upgrade): this candidate does not campaign until it is resumed`}
+		j.demand(t, said...)
+
+		// A second reason has a note of its own, and each its end.
+		sick.Store(true)
+		time.Sleep(10 * ttl)
+		said = append(said, "barred: the health check fails: this candidate does not campaign until it passes")
+		j.demand(t, said...)
+		if _, err := ctl.File(t.Context(), leader.Request{Op: leader.OpResume, Group: "g"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * ttl)
+		said = append(said, `unbarred: group "g" is paused no longer`)
+		j.demand(t, said...)
+		mustNotLead(t, e)
+		sick.Store(false)
+		time.Sleep(10 * ttl)
+		j.demand(t, append(said, "unbarred: the health check passes again")...)
+		mustLead(t, e)
 	})
 }

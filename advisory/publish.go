@@ -124,7 +124,7 @@ func (f *feed) end() {
 func (f *feed) note(n leader.Note) {
 	switch n.Kind {
 	case leader.NoteWarning, leader.NoteResolved, leader.NoteRegressed, leader.NoteOverrun, leader.NoteGaveUp, leader.NoteNotReady,
-		leader.NotePanic, leader.NoteBadToken, leader.NoteMalformed:
+		leader.NotePanic, leader.NoteBadToken, leader.NoteMalformed, leader.NoteBarred, leader.NoteUnbarred:
 		f.put(ofNote(n))
 	}
 }

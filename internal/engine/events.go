@@ -80,6 +80,8 @@ const (
 	NoteBadToken  = "bad-token"
 	NoteTakeover  = "takeover-request"
 	NoteMalformed = "malformed"
+	NoteBarred    = "barred"
+	NoteUnbarred  = "unbarred"
 	NoteClosed    = "closed"
 )
 

@@ -184,6 +184,8 @@ func (r *reporter) logNote(n Note) {
 	switch n.Kind {
 	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady, NoteMalformed:
 		level = slog.LevelWarn
+	case NoteBarred, NoteUnbarred:
+		level = slog.LevelInfo // for whoever asks why a follower does not campaign: it has no transition
 	case NotePanic, NoteClosed:
 		level = slog.LevelError
 	}

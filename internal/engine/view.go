@@ -2,7 +2,9 @@ package engine
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
+	"math/bits"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/leadership"
@@ -59,10 +61,38 @@ func (l *loop) publish(before past) {
 	if changed || news && next.state == machine.Follower {
 		l.announce(before, old, &next, news)
 	}
+	if next.bars != old.bars {
+		l.tellBars(next.bars ^ old.bars)
+	}
 	if s.Phase == machine.Claiming && before.phase != machine.Claiming {
 		l.callbacks.tellCampaign(s.Reason)
 	}
 }
+
+// tellBars reports what of changed keeps the candidate from campaigning now, or
+// no longer does. Without that a program that follows in a paused group says
+// nothing, since a follower has no transition. The lack of room comes and goes
+// with each role of a manager, and is left to its status.
+func (l *loop) tellBars(changed machine.Bars) {
+	s := &l.state
+	if changed&machine.Paused != 0 {
+		if s.Barred&machine.Paused != 0 {
+			x := s.BarExits[bits.TrailingZeros8(uint8(machine.Paused))]
+			l.tellBar(NoteBarred, fmt.Sprintf("group %q is paused by %q (%s): this candidate does not campaign until it is resumed", l.cfg.Group, x.By, x.Why))
+		} else {
+			l.tellBar(NoteUnbarred, fmt.Sprintf("group %q is paused no longer", l.cfg.Group))
+		}
+	}
+	if changed&machine.Unhealthy != 0 {
+		if s.Barred&machine.Unhealthy != 0 {
+			l.tellBar(NoteBarred, "the health check fails: this candidate does not campaign until it passes")
+		} else {
+			l.tellBar(NoteUnbarred, "the health check passes again")
+		}
+	}
+}
+
+func (l *loop) tellBar(kind, text string) { l.note(Note{At: time.Now(), Kind: kind, Text: text}) }
 
 // announce reports what readers see next, if its state is not the one that they
 // saw in old. Otherwise the next leader was too fast for anything to be seen

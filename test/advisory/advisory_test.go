@@ -253,7 +253,7 @@ func TestMessagesSatisfyTheSchema(t *testing.T) {
 func noteworthy() []string {
 	return []string{
 		leader.NoteWarning, leader.NoteResolved, leader.NoteRegressed, leader.NoteOverrun, leader.NoteGaveUp, leader.NoteNotReady,
-		leader.NotePanic, leader.NoteBadToken, leader.NoteMalformed,
+		leader.NotePanic, leader.NoteBadToken, leader.NoteMalformed, leader.NoteBarred, leader.NoteUnbarred,
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 )
 
 // NewLogger returns a logger whose lines are like the command's own, among
-// which they stand: warnings, or with verbose everything, and then with the
-// time. The group and the instance are left out, since a command has one of
-// each.
+// which they stand: warnings and what keeps a candidate from campaigning, or
+// with verbose everything, and then with the time. The group and the instance
+// are left out, since a command has one of each.
 func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 	level := slog.LevelWarn
 	if verbose {
@@ -37,7 +37,9 @@ type lines struct {
 }
 
 // Enabled reports whether a record of that level is to be logged.
-func (l *lines) Enabled(_ context.Context, level slog.Level) bool { return level >= l.level }
+func (l *lines) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= min(l.level, slog.LevelInfo) // among which are the notes of bars
+}
 
 // WithAttrs returns a handler that adds the attributes to each record.
 func (l *lines) WithAttrs(attrs []slog.Attr) slog.Handler {
@@ -59,6 +61,9 @@ func (l *lines) WithGroup(name string) slog.Handler {
 
 // Handle prints a record.
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	if r.Level < l.level && !ofBars(r) {
+		return nil
+	}
 	var b strings.Builder
 	b.WriteString("leader: ")
 	if l.level < slog.LevelWarn {
@@ -77,10 +82,24 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
+// ofBars reports whether a record says what keeps a candidate from campaigning,
+// or that it no longer does. Who started one that waits for that has to hear of
+// it, though nothing is wrong.
+func ofBars(r slog.Record) (found bool) {
+	if r.Message != "note" {
+		return false
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		found = a.Key == "kind" && (a.Value.String() == leader.NoteBarred || a.Value.String() == leader.NoteUnbarred)
+		return !found
+	})
+	return found
+}
+
 // words returns the message of a record with its attributes. A note of an
 // election has its message in its text.
 func (l *lines) words(r slog.Record) string {
-	message, rest := r.Message, ""
+	message, rest, bars := r.Message, "", ofBars(r)
 	for _, a := range l.attrs {
 		rest += said("", a)
 	}
@@ -88,7 +107,7 @@ func (l *lines) words(r slog.Record) string {
 		switch note := r.Message == "note"; {
 		case note && a.Key == "text":
 			message = a.Value.String()
-		case note && a.Key == "kind" && a.Value.String() == leader.NoteWarning:
+		case note && a.Key == "kind" && (bars || a.Value.String() == leader.NoteWarning):
 		default:
 			rest += said(l.group, a)
 		}
