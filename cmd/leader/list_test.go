@@ -46,3 +46,59 @@ func TestListSortsAndLeavesOutAsAsked(t *testing.T) {
 		t.Errorf("not with the highest term first: %s", out)
 	}
 }
+
+// A group that was paused before it has had a leader has no record. It is of
+// interest all the same to whoever asks why nobody leads.
+func TestListShowsAGroupThatIsPausedBeforeItsFirstLeader(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	l.stand("other", "o")
+	l.run(0, "pause", "early", "--yes", "--why", "not yet")
+	for _, args := range [][]string{{"ls", "-o", "json"}, {"ls", "early", "-o", "json"}, {"ls", "--vacant", "-o", "json"}} {
+		var groups []read.Group
+		out, _ := l.run(0, args...)
+		decodeStrictly(t, out, &groups)
+		g := groups[0]
+		if g.Group != "early" || g.Leader != "" || !g.Paused || g.PausedBy == "" || g.PausedWhy != "not yet" || len(groups) > 1 && groups[1].Paused {
+			t.Errorf("%v: %+v", args, groups)
+		}
+	}
+	out, _ := l.run(0, "ls", "-o", "wide", "early")
+	if !strings.Contains(out, " paused by ") || !strings.Contains(out, " not yet ") {
+		t.Error(out)
+	}
+
+	// Who follows the list sees a pause come and go.
+	w := l.follow("ls", "-w", "-o", "json")
+	next := func() (g read.Group) { w.next(&g); return g }
+	if g := next(); g.Group != "early" || !g.Paused {
+		t.Errorf("%+v", g)
+	}
+	if g := next(); g.Group != "other" || g.Paused {
+		t.Errorf("%+v", g)
+	}
+	l.run(0, "resume", "early", "--yes", "--no-wait")
+	if g := next(); g.Group != "early" || g.Paused {
+		t.Errorf("%+v", g)
+	}
+	l.run(0, "pause", "other", "--yes", "--timeout", "60s")
+	for {
+		if g := next(); g.Group != "other" {
+			t.Errorf("%+v", g)
+		} else if g.Paused && g.Leader == "" {
+			break
+		}
+	}
+	l.run(0, "resume", "other", "--yes", "--timeout", "60s")
+	for {
+		if g := next(); g.Group != "other" {
+			t.Errorf("%+v", g)
+		} else if !g.Paused && g.Leader == "o" {
+			break
+		}
+	}
+	l.stand("early", "e")
+	if g := next(); g.Group != "early" || g.Leader != "e" {
+		t.Errorf("%+v", g)
+	}
+}

@@ -764,3 +764,29 @@ func TestProcess1LeavesNoZombies(t *testing.T) {
 		t.Errorf("exit status %d, stdout %q, stderr %q", code, out.String(), stderr.String())
 	}
 }
+
+// A pause is no failure, but who looks at a host on which nothing runs has to
+// hear of it.
+func TestAHostThatWaitsForTheEndOfAPauseSaysSo(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	env := []string{"NATS_URL=" + url}
+	if code, out, errs := runProgram(t, env, "bucket", "create"); code != 0 {
+		t.Fatal(out, errs)
+	}
+	if code, out, errs := runProgram(t, env, "pause", "jobs", "--yes", "--why", "upgrade"); code != 0 {
+		t.Fatal(out, errs)
+	}
+	r := startRun(t, url, []string{"--id", "a"}, "echo up; sleep 600")
+	r.awaitSaid(`leader: group "jobs" is paused by "`)
+	r.awaitSaid(`" (upgrade): this candidate does not campaign until it is resumed`)
+	if code, out, errs := runProgram(t, env, "resume", "jobs", "--yes", "--timeout", "60s"); code != 0 {
+		t.Fatal(out, errs)
+	}
+	r.awaitSaid(`leader: group "jobs" is paused no longer`)
+	r.line()
+	r.signal(syscall.SIGTERM)
+	if _, code := r.end(); code != 128+15 {
+		t.Errorf("exit status %d\n%s", code, r.said())
+	}
+}

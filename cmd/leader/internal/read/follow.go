@@ -18,6 +18,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -30,6 +31,8 @@ type board struct {
 	tty     *os.File // nil if the output is none
 	details *details
 	hidden  func(leader.LeaderInfo) bool // reports whether a group is left out
+	pauses  *pauses
+	paused  map[string]inspect.Pause // those that are shown
 	groups  map[string]Group
 	present bool
 }
@@ -40,6 +43,9 @@ type board struct {
 // without end and of no use, and each change is a line.
 func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session, st store.Store) error {
 	b := &board{cmd: c, out: std.Out, details: newDetails(s), hidden: hides(c.Pattern, c.All), groups: make(map[string]Group)}
+	var stop func()
+	b.pauses, stop = watchPauses(ctx, st, c.Pattern)
+	defer stop()
 	if f, ok := std.Out.(*os.File); ok && term.IsTerminal(f.Fd()) && c.Output != "json" && os.Getenv("TERM") != "dumb" {
 		b.tty = f
 		// The alternate screen, without a cursor; and back, when it is over.
@@ -60,6 +66,8 @@ func (b *board) run(ctx context.Context, seen <-chan observed) error {
 		select {
 		case x := <-seen:
 			err = b.take(ctx, x)
+		case <-b.pauses.changed:
+			err = b.repause(ctx)
 		case <-redraw.C:
 			err = b.draw(time.Now())
 		case <-ctx.Done():
@@ -84,10 +92,9 @@ func (b *board) take(ctx context.Context, x observed) error {
 		b.renew(x.info)
 		return nil
 	case gone(x.info), b.hidden(x.info):
-		delete(b.groups, x.info.Group)
-		return b.print(groupOf(x.info, time.Now()))
+		return b.forget(groupOf(x.info, time.Now()))
 	}
-	g := groupOf(x.info, time.Now())
+	g := groupOf(x.info, time.Now()).withPause(b.paused)
 	if b.present {
 		g.Since = x.at.UTC()
 		if old := b.groups[g.Group]; g.Leader != "" && old.Leader == "" {
@@ -96,6 +103,53 @@ func (b *board) take(ctx context.Context, x observed) error {
 	}
 	b.groups[g.Group] = g
 	return b.print(g)
+}
+
+// forget takes a group out of what is shown, but for one that is paused.
+func (b *board) forget(g Group) error {
+	delete(b.groups, g.Group)
+	if g = g.withPause(b.paused); g.Paused {
+		b.groups[g.Group] = g
+	}
+	return b.print(g)
+}
+
+// repause takes in what has changed of the pauses. A group that stands for its
+// pause alone is gone when that ends.
+func (b *board) repause(ctx context.Context) error {
+	if !b.present {
+		return nil // complete takes them in
+	}
+	was := b.paused
+	b.paused = b.pauses.now(ctx)
+	for _, name := range slices.Sorted(maps.Keys(b.paused)) {
+		g, ok := b.groups[name]
+		if !ok {
+			g = neverLed(name)
+		}
+		if before, ok := was[name]; ok && before == b.paused[name] {
+			continue
+		}
+		b.groups[name] = g.withPause(b.paused)
+		if err := b.print(b.groups[name]); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		g, ok := b.groups[name]
+		if _, still := b.paused[name]; still || !ok {
+			continue
+		}
+		g = g.withPause(b.paused)
+		b.groups[name] = g
+		if g.Leader == "" && g.Reason == leader.ReasonAbsent {
+			delete(b.groups, name)
+		}
+		if err := b.print(g); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gone reports whether the store knows nothing of a group any more.
@@ -123,7 +177,8 @@ func (b *board) complete(ctx context.Context) error {
 	groups := b.sorted(time.Now())
 	// It asks for two seconds at most, in which the observer waits.
 	b.details.complete(ctx, b.cmd.Pattern, groups)
-	for _, g := range groups {
+	b.paused = b.pauses.now(ctx)
+	for _, g := range withPauses(groups, b.paused) {
 		b.groups[g.Group] = g
 		if err := b.print(g); err != nil {
 			return err

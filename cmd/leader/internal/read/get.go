@@ -30,7 +30,7 @@ and its candidates. These are asked on leader-rollcall.<bucket>.<group>; those t
 with the hooks of package rollcall), and cost nothing otherwise. LAG is the age of the latest renewal that a candidate has sent or heard of. STATE is
 LEADER, FOLLOWER, CANDIDATE or DEMOTED, with why it does not campaign at present, if something keeps it: unhealthy, paused.
 
-With -o json there is one object: that of leader ls, and paused, paused_by, paused_why, pending and candidates.
+With -o json there is one object: that of leader ls, and pending and candidates.
 
 Exit status: 0; 4 if neither the bucket nor any candidate knows the group; 5 if the bucket is missing or may not be read; 6
 if the server did not answer in time.
@@ -47,11 +47,6 @@ func (c GetCommand) Validate() error { return errors.Join(c.Target.Validate(), v
 // A Detail is what get prints, as JSON.
 type Detail struct {
 	Group
-	// Paused reports whether nobody leads until the group is resumed, by whom
-	// and for what reason.
-	Paused    bool   `json:"paused,omitempty"`
-	PausedBy  string `json:"paused_by,omitempty"`
-	PausedWhy string `json:"paused_why,omitempty"`
 	// Pending is what the leader has been asked for and has not obeyed yet.
 	Pending *Pending `json:"pending,omitempty"`
 	// Candidates are those that answered.
@@ -83,7 +78,7 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	d := Detail{Group: Group{Group: c.Group, Reason: leader.ReasonAbsent}, Candidates: []rollcall.Candidate{}}
+	d := Detail{Group: neverLed(c.Group), Candidates: []rollcall.Candidate{}}
 	// With room: if the record cannot be read, nobody takes it.
 	asked := make(chan error, 1)
 	go func() { asked <- ask(ctx, s, st, &d) }()
@@ -95,7 +90,9 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 		app.Say(std.Err, err)
 	}
 	if len(groups) == 1 {
-		d.Group = groups[0]
+		g := groups[0]
+		g.Paused, g.PausedBy, g.PausedWhy = d.Paused, d.PausedBy, d.PausedWhy
+		d.Group = g
 	}
 	if len(groups) == 0 && len(d.Candidates) == 0 && !d.Paused {
 		return noGroup(c.Group, s.Bucket)

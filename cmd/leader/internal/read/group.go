@@ -55,6 +55,11 @@ type Group struct {
 	By        string        `json:"by,omitempty"`
 	Why       string        `json:"why,omitempty"`
 	Successor string        `json:"successor,omitempty"`
+	// Paused reports whether nobody leads until the group is resumed, by whom
+	// and for what reason.
+	Paused    bool   `json:"paused,omitempty"`
+	PausedBy  string `json:"paused_by,omitempty"`
+	PausedWhy string `json:"paused_why,omitempty"`
 	// Correlation is the same in whatever logs, advisories and traces say of
 	// the term.
 	Correlation string `json:"correlation,omitempty"`
@@ -167,8 +172,9 @@ func table(groups []Group, now time.Time) output.Result {
 	}
 	for _, g := range groups {
 		r.Names = append(r.Names, g.Group)
+		change, why := g.stands()
 		r.Rows = append(r.Rows, []string{
-			g.Group, g.Leader, number(g.Term), age(g.Since, now), g.lease(now), priority(g), g.Version, g.Address, g.change(), g.Why,
+			g.Group, g.Leader, number(g.Term), age(g.Since, now), g.lease(now), priority(g), g.Version, g.Address, change, why,
 			ago(g.Renewed, now), number(g.Transitions), g.Correlation, pairs(g.Meta),
 		})
 	}
@@ -227,6 +233,15 @@ func (g Group) change() string {
 		s += " by " + g.By
 	}
 	return s
+}
+
+// stands says why the group stands as it does: what keeps it vacant if it is
+// paused, whyever its last leader left, and else what change says.
+func (g Group) stands() (change, why string) {
+	if g.Paused && g.Leader == "" {
+		return strings.TrimSuffix(string(leader.ReasonPaused)+" by "+g.PausedBy, " by "), g.PausedWhy
+	}
+	return g.change(), g.Why
 }
 
 // number leaves a cell empty where there is none: 0 is no term.

@@ -34,9 +34,9 @@ SINCE is when the term began or, of a vacant group, when the last one ended. It 
 enable), from the store if that says when it stored a record (NATS does) and nobody has written it since, from the leader if it answers
 (leader get says who does), and else from the record. What these last two say is by the leader's clock. LEASE is how long nobody else would lead if the leader fell silent now, as seen from here; a
 leader that has been silent for longer than that is shown as silent, by the clocks of the server and of this host. CHANGE is why the last
-leader left, if the history knows that, or else how the present one came to lead.
+leader left, if the history knows that, or else how the present one came to lead; of a vacant group that is paused, by whom.
 
-Columns of -o wide: why (in the words of who asked for the change), the latest renewal (by the clock of the store if it says when,
+Columns of -o wide: why (in the words of who asked for the change, or who paused the group), the latest renewal (by the clock of the store if it says when,
 and else by the leader's), how often the group had got another leader
 when the term began (as far as its records tell), the correlation id of logs and traces, meta.
 
@@ -104,7 +104,12 @@ func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	paused, stop := watchPauses(limited, st, c.Pattern)
+	defer stop()
 	all, err := gather(limited, s, st, c.Pattern)
+	if err == nil {
+		all = withPauses(all, paused.now(limited))
+	}
 	groups := c.shown(slices.Clone(all))
 	switch {
 	case err != nil:

@@ -214,7 +214,8 @@ func lineOf(g Group, now time.Time) line {
 	if g.Silent {
 		silence = g.lease(now)
 	}
-	return line{now, g.Group, event, g.Leader, g.Term, []string{silence, since, g.change(), g.Why, told("successor ", g.Successor), g.Address}}
+	change, why := g.stands()
+	return line{now, g.Group, event, g.Leader, g.Term, []string{silence, since, change, why, told("successor ", g.Successor), g.Address}}
 }
 
 // lineOfAdvisory is what a candidate says of itself. One that does not lead

@@ -1,0 +1,98 @@
+package read
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/inspect"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// pauses are the pauses that stand, by group, as the control records tell. They
+// are watched apart from the groups, since a group may be paused before it has
+// had a leader: then there is no record of it. A user who may not read the
+// control records sees none.
+type pauses struct {
+	mu      sync.Mutex
+	stand   map[string]inspect.Pause
+	changed chan struct{} // has one when stand is new
+	present chan struct{} // closed when stand is whole, or cannot be known
+}
+
+// watchPauses watches the pauses of the groups that match the pattern until
+// stop is called.
+func watchPauses(ctx context.Context, st store.Store, pattern string) (p *pauses, stop func()) {
+	p = &pauses{stand: make(map[string]inspect.Pause), changed: make(chan struct{}, 1), present: make(chan struct{})}
+	whole := sync.OnceFunc(func() { close(p.present) })
+	if w, ok := st.(store.PatternWatcher); ok {
+		stop, err := w.WatchPattern(ctx, inspect.ControlKey(pattern), p.take, func(error) { whole() })
+		if err == nil {
+			return p, stop
+		}
+	}
+	whole()
+	return p, func() {}
+}
+
+// take takes in a control record.
+func (p *pauses) take(e store.Entry) {
+	group := strings.TrimPrefix(e.Key, inspect.ControlKey(""))
+	c, ok := inspect.ReadControl(e)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !ok {
+		return // nobody obeys it
+	}
+	if c.Paused == nil {
+		delete(p.stand, group)
+	} else {
+		p.stand[group] = *c.Paused
+	}
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// now returns the pauses that stand, once they are known, or when ctx is done.
+func (p *pauses) now(ctx context.Context) map[string]inspect.Pause {
+	ctx, cancel := context.WithTimeout(ctx, enough)
+	defer cancel()
+	select {
+	case <-p.present:
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.stand)
+}
+
+// withPauses adds to groups who paused them and why, and those of which nothing
+// is known but that they are paused, in the order of their names.
+func withPauses(groups []Group, stand map[string]inspect.Pause) []Group {
+	rest := maps.Clone(stand)
+	for i, g := range groups {
+		groups[i] = g.withPause(stand)
+		delete(rest, g.Group)
+	}
+	for group := range rest {
+		groups = append(groups, neverLed(group).withPause(stand))
+	}
+	slices.SortFunc(groups, func(a, b Group) int { return strings.Compare(a.Group, b.Group) })
+	return groups
+}
+
+// neverLed is a group of which the store has no record.
+func neverLed(group string) Group { return Group{Group: group, Reason: leader.ReasonAbsent} }
+
+// withPause adds who paused the group and why, if it is paused.
+func (g Group) withPause(stand map[string]inspect.Pause) Group {
+	var p inspect.Pause
+	p, g.Paused = stand[g.Group]
+	g.PausedBy, g.PausedWhy = p.By, p.Reason
+	return g
+}
