@@ -56,9 +56,15 @@ func TestACampaignTellsItsTransitions(t *testing.T) {
 
 func TestACampaignEndsByItself(t *testing.T) {
 	t.Parallel()
-	code, out, stderr := runProgram(t, nil, "campaign", "--dev", "solo", "--for", "1s")
-	if code != 0 || stderr != "" || !strings.Contains(out, "stopped") {
-		t.Errorf("exit status %d, stderr %q:\n%s", code, stderr, out)
+	for _, long := range []string{"1s", "10s", "100s"} {
+		code, out, stderr := runProgram(t, nil, "campaign", "--dev", "solo", "--for", long)
+		switch {
+		case code == 0 && stderr == "" && out == "" && long != "100s":
+			continue // that was over before there was a server
+		case code != 0 || stderr != "" || !strings.Contains(out, "stopped"):
+			t.Errorf("for %s: exit status %d, stderr %q:\n%s", long, code, stderr, out)
+		}
+		return
 	}
 }
 
