@@ -61,7 +61,7 @@ term and its address; and one for the metrics. With --json there is one object a
 address; and where the metrics are goes to stderr. These are named election_announcer_… and carry the labels bucket and
 role (the group).
 
-Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage, 6 no answer in time.
+Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage, 5 a server without JetStream, 6 no answer in time.
 
 Examples:
 

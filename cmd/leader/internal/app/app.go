@@ -146,6 +146,12 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 		return nil, err
 	}
 	s.closers = append(s.closers, s.NC.Close)
+	if command != "doctor" { // which tells what else there is
+		err = s.needsJetStream()
+	}
+	if err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 

@@ -49,7 +49,7 @@ On a loopback address everybody on this machine may look (and, with --allow-cont
 demands --dash-token, which is asked for once and then kept as a cookie, or sent as "Authorization: Bearer TOKEN";
 it never stands in a URL. Wrong tokens are logged. There is no TLS: put a proxy in front of what leaves the machine.
 
-Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage.
+Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage, 5 a server without JetStream.
 
 Examples:
 

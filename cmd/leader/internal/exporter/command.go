@@ -40,7 +40,7 @@ A group of which the bucket knows nothing any more, or that is marked as gone (l
 
 The exporter has no access control of its own: serve other than loopback addresses to those who may see who leads.
 
-Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage.
+Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage, 5 a server without JetStream.
 
 Examples:
 

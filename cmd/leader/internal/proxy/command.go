@@ -62,7 +62,7 @@ A file for --file, in which # begins a comment:
 It prints a line for each group, with the address that it listens on, and one for the metrics. These are named
 election_proxy_… and carry the labels bucket, role (the group) and listen.
 
-Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage.
+Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage, 5 a server without JetStream.
 
 Examples:
 
