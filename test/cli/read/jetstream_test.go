@@ -27,6 +27,11 @@ func TestEachCommandSaysThatAServerHasNoJetStream(t *testing.T) {
 			t.Errorf("leader %s: exit status %d, %q\n%s", line, code, out, stderr)
 		}
 	}
+	// One that was named may be in reach by an import, and come later.
+	code, _, stderr := built.Try(within(t), t, program, "ls", "--server", url, "--js-domain", "hub")
+	if code != 1 || strings.Contains(stderr, "start it with") {
+		t.Errorf("in a domain: exit status %d\n%s", code, stderr)
+	}
 }
 
 // A leaf node without JetStream passes requests on to the domain of a hub.
