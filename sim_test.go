@@ -40,7 +40,9 @@ func unlessRaced(full, raced int) int {
 //	make sim SEEDS=10000
 //	go test -run TestSimulation -v . -args -seed=42
 //
-// A schedule has a stormy part and a calm end. Every kind of fault and of
+// A schedule has a stormy part and a calm end, in which it judges, too, that
+// everybody hears who leads, and that a stop for which one waits holds the
+// record. Every kind of fault and of
 // disturbance must happen somewhere in a run of the default size or larger, or
 // the run fails: a simulation in which nothing goes wrong proves nothing.
 func TestSimulation(t *testing.T) {
@@ -192,6 +194,7 @@ type simWorld struct {
 
 	faults *faultstore.Faults
 	calm   atomic.Bool
+	denied sync.Map // the names of those that lack a right for now
 	procs  []*simProc
 
 	mu       sync.Mutex
@@ -223,12 +226,16 @@ type simProc struct {
 	sick     atomic.Bool
 
 	mu      sync.Mutex
-	leading leader.Term     // promoted and not demoted yet
-	work    context.Context // descends from that of the term
-	over    bool            // the term has ended while the work went on
-	lost    time.Duration   // when, by the machine's monotonic clock
-	drain   time.Duration   // DemoteTimeout
-	ttl     time.Duration   // of its lease
+	end     context.CancelFunc         // of the context of Start
+	told    leader.LeaderInfo          // by OnLeaderChange
+	seen    leader.LeaderInfo          // by Observe
+	tasks   map[uint64]context.Context // those of operations under way
+	leading leader.Term                // promoted and not demoted yet
+	work    context.Context            // descends from that of the term
+	over    bool                       // the term has ended while the work went on
+	lost    time.Duration              // when, by the machine's monotonic clock
+	drain   time.Duration              // DemoteTimeout
+	ttl     time.Duration              // of its lease
 }
 
 func simulate(t *testing.T, seed uint64, total *simCount) {
@@ -241,6 +248,7 @@ func simulate(t *testing.T, seed uint64, total *simCount) {
 		}()
 		w.storm()
 		w.calmDown()
+		w.stopTwice()
 		for _, p := range w.procs {
 			p.stop()
 		}
@@ -268,7 +276,12 @@ func newSimWorld(t *testing.T, seed uint64) *simWorld {
 		if w.calm.Load() {
 			return faultstore.Fate{}
 		}
-		return network(c)
+		fate := network(c)
+		// Not of a Check: where that is denied, an election does not begin.
+		if _, denied := w.denied.Load(c.Client); denied && c.Op != faultstore.Check {
+			fate.Deny = true
+		}
+		return fate
 	}})
 	for i := range 2 + w.rng.IntN(4) {
 		p := &simProc{w: w, name: string(rune('a' + i)), machine: leader.NewMachine(w.rate()), suspends: w.rng.IntN(3) != 0}
@@ -345,15 +358,35 @@ func (p *simProc) create() {
 	leader.SetMachine(e, p.machine)
 	p.mu.Lock()
 	p.e, p.drain, p.ttl = e, cfg.DemoteTimeout, cfg.TTL
+	p.told, p.seen = leader.LeaderInfo{}, leader.LeaderInfo{}
 	p.mu.Unlock()
 	e.OnPromote(p.promoted)
 	e.OnDemote(p.demoted)
+	e.OnLeaderChange(func(info leader.LeaderInfo) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.told = info
+	})
 }
 
 func (p *simProc) start() {
-	if err := p.election().Start(context.Background()); err != nil {
+	ctx, end := context.WithCancel(context.Background())
+	p.mu.Lock()
+	p.end = end
+	p.mu.Unlock()
+	e := p.election()
+	if err := e.Start(ctx); err != nil {
 		p.w.t.Errorf("%s: start: %v", p.name, err)
 	}
+	go func() { // until the election has ended
+		for info := range e.Observe(context.Background()) {
+			p.mu.Lock()
+			if p.e == e {
+				p.seen = info
+			}
+			p.mu.Unlock()
+		}
+	}()
 }
 
 // A simPolled is a link to a store that has no watch, nor anything else that a
@@ -403,10 +436,29 @@ func (p *simProc) lease() time.Duration {
 	return p.ttl
 }
 
+// stop stops the election. It does so in each way that there is: the context of
+// Start may end before, and another call, which gives up, may have begun.
 func (p *simProc) stop() {
-	if err := p.election().Stop(); err != nil && !errors.Is(err, leader.ErrDemoteTimeout) {
-		p.w.t.Errorf("%s: stop: %v", p.name, err)
+	w, e := p.w, p.election()
+	way := w.draw(8)
+	if way < 2 {
+		p.end()
 	}
+	if way == 1 || way == 2 {
+		opts := leader.StopOptions{DeleteKey: w.draw(2) == 0, WaitForDemote: w.draw(2) == 0, Timeout: 1 + time.Duration(w.draw(int64(w.drain)))}
+		go func() {
+			if err := e.StopWithContext(context.Background(), opts); err != nil && !errors.Is(err, leader.ErrDemoteTimeout) && !errors.Is(err, leader.ErrStopTimeout) {
+				w.t.Errorf("%s: the other stop: %v", p.name, err)
+			}
+		}()
+	}
+	if way < 3 {
+		time.Sleep(time.Duration(w.draw(int64(w.drain))))
+	}
+	if err := e.Stop(); err != nil && !errors.Is(err, leader.ErrDemoteTimeout) {
+		w.t.Errorf("%s: stop: %v", p.name, err)
+	}
+	p.end()
 	time.Sleep(2 * p.w.drain) // work that outlived its time ends, too
 }
 
@@ -455,6 +507,9 @@ func (p *simProc) judgeLeader() {
 		// over.
 		if p.workLives() && other.workLives() {
 			p.w.t.Errorf("G1: contexts of %s and %s live at %v", p.name, other.name, time.Since(p.w.begun))
+		}
+		if p.workLives() && other.operates() || p.operates() && other.workLives() {
+			p.w.t.Errorf("G1: an operation of %s or of %s goes on at %v", p.name, other.name, time.Since(p.w.begun))
 		}
 		if p.election().IsLeader() && other.election().IsLeader() {
 			p.w.t.Errorf("G1: %s and %s lead at %v", p.name, other.name, time.Since(p.w.begun))
@@ -579,6 +634,46 @@ func (p *simProc) promoted(ctx context.Context, token string) {
 	time.Sleep(time.Duration(p.w.draw(int64(p.w.drain) * 5 / 4)))
 }
 
+// operate performs an operation, which may last until its context ends, and
+// mostly ends before.
+func (p *simProc) operate(long time.Duration) {
+	_ = p.election().Do(context.Background(), func(ctx context.Context) error {
+		n := uint64(p.w.operations.Add(1))
+		p.judgeAlone(p.w.rivals(p), "an operation begins")
+		// As the work, it goes by a context that descends from its own.
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		p.mu.Lock()
+		if p.tasks == nil {
+			p.tasks = map[uint64]context.Context{}
+		}
+		p.tasks[n] = ctx
+		p.mu.Unlock()
+		defer func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			delete(p.tasks, n)
+		}()
+		select {
+		case <-ctx.Done():
+		case <-time.After(long):
+		}
+		return nil
+	})
+}
+
+// operates reports whether an operation has not been told to stop.
+func (p *simProc) operates() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, ctx := range p.tasks {
+		if ctx.Err() == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // workLives reports whether the work has not been told to stop.
 func (p *simProc) workLives() bool { return !p.working().IsZero() }
 
@@ -615,9 +710,10 @@ func (w *simWorld) judgeWrite(c faultstore.Call) {
 		if p.name != c.Client {
 			continue
 		}
+		atWork := p.atWork()
 		p.mu.Lock()
 		stands := c.Op == faultstore.Offer || c.Write.Expected >= p.leading.Number
-		if !p.leading.IsZero() && stands && (!p.over || p.machine.Mono()-p.lost < p.drain) {
+		if stands && atWork {
 			w.t.Errorf("G4: %s releases at %v while its work of term %d goes on", p.name, time.Since(w.begun), p.leading.Number)
 		}
 		p.mu.Unlock()
@@ -703,13 +799,14 @@ var simDeeds = []simDeed{
 		if w.draw(4) != 0 {
 			p = w.leading(p)
 		}
-		go func() {
-			_ = p.election().Do(context.Background(), func(context.Context) error {
-				p.w.operations.Add(1)
-				p.judgeAlone(p.w.rivals(p), "an operation begins")
-				return nil
-			})
-		}()
+		go p.operate(time.Duration(w.draw(3)) * time.Duration(w.draw(int64(4*w.ttl))))
+	}},
+	{"denial", nil, func(w *simWorld, p *simProc) {
+		if w.draw(2) == 0 {
+			p = w.leading(p)
+		}
+		w.denied.Store(p.name, true)
+		time.AfterFunc(time.Duration(w.draw(int64(4*w.ttl))), func() { w.denied.Delete(p.name) })
 	}},
 	{"sickness", nil, func(w *simWorld, p *simProc) {
 		p.sick.Store(true)
@@ -783,7 +880,76 @@ func (w *simWorld) calmDown() {
 			w.t.Logf("%s: %+v", p.name, p.election().Status())
 		}
 		w.t.Logf("record: %s", value(w.faults.Entry("g")))
+		return
 	}
+	w.judgeNews()
+}
+
+// judgeNews judges that everybody hears who leads, by OnLeaderChange and by
+// Observe: in the calm the last news is the truth, if not at once. One that was
+// lost would never come.
+func (w *simWorld) judgeNews() {
+	var wrong []string
+	for begun := time.Now(); time.Since(begun) < 20*w.longest; time.Sleep(w.ttl / 20) {
+		var now leader.Term
+		for _, p := range w.procs {
+			if p.election().IsLeader() {
+				now = p.election().Term()
+			}
+		}
+		wrong = nil
+		for _, p := range w.procs {
+			p.mu.Lock()
+			if p.told.Term != now.Number || p.told.ID == "" || p.seen.Term != now.Number || p.seen.ID == "" {
+				wrong = append(wrong, fmt.Sprintf("%s was told of %q in term %d, and saw %q in term %d", p.name, p.told.ID, p.told.Term, p.seen.ID, p.seen.Term))
+			}
+			p.mu.Unlock()
+		}
+		if !now.IsZero() && len(wrong) == 0 {
+			return
+		}
+	}
+	w.t.Errorf("after the calm: %q", wrong)
+}
+
+// stopTwice stops a leader by two calls, of which one gives up. It judges that
+// the record is held for the other, until the work has stopped or its time is
+// up: the program that waits believes so.
+func (w *simWorld) stopTwice() {
+	p := w.leading(nil)
+	if p == nil {
+		return // it is handing over
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- p.election().Stop() }()
+	patience := 1 + time.Duration(w.draw(int64(w.ttl)))
+	go func() {
+		opts := leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: patience}
+		_ = p.election().StopWithContext(context.Background(), opts)
+	}()
+	for {
+		select {
+		case err := <-stopped:
+			if err != nil && !errors.Is(err, leader.ErrDemoteTimeout) {
+				w.t.Errorf("%s: stop: %v", p.name, err)
+			}
+			return
+		case <-time.After(w.ttl / 20):
+		}
+		for _, other := range w.procs {
+			if other != p && other.election().IsLeader() && p.atWork() {
+				w.t.Errorf("stop: %s leads at %v beside the work of %s, whose stop is awaited", other.name, time.Since(w.begun), p.name)
+				return
+			}
+		}
+	}
+}
+
+// atWork reports whether the work goes on, and may yet.
+func (p *simProc) atWork() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.leading.IsZero() && (!p.over || p.machine.Mono()-p.lost < p.drain)
 }
 
 // maintain pauses the group, judges that nobody leads then, and resumes it.
@@ -812,7 +978,8 @@ func (w *simWorld) control(change func(context.Context) error) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 4*w.ttl)
 		defer cancel()
-		if err := change(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		// Whoever is denied is told so.
+		if err := change(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrPermanent) {
 			w.t.Errorf("control record: %v", err)
 		}
 	}()

@@ -87,9 +87,8 @@ func (c *Client) Check(ctx context.Context, _ store.CheckRequest) (report store.
 		return store.Report{}, nil
 	}
 	heard := c.call(ctx, Call{Op: Check}, func(fate Fate, _ bool) func() {
-		if fate.Refuse {
-			c.f.counts[Refusal]++
-			return func() { err = fmt.Errorf("%w: refused", store.ErrTransient) }
+		if refused := c.f.refused(fate); refused != nil {
+			return func() { err = refused }
 		}
 		age := max(time.Since(c.f.made), 1)
 		return func() { report.Age = age }
@@ -203,9 +202,8 @@ func (c *Client) reply(fate Fate, hear func()) {
 
 // read answers a Get. f.mu is held.
 func (c *Client) read(key string, fate Fate) (store.Entry, error) {
-	if fate.Refuse {
-		c.f.counts[Refusal]++
-		return store.Entry{}, fmt.Errorf("%w: refused", store.ErrTransient)
+	if err := c.f.refused(fate); err != nil {
+		return store.Entry{}, err
 	}
 	e := c.f.entry(key)
 	if fate.Stale <= 0 {
@@ -221,9 +219,8 @@ func (c *Client) read(key string, fate Fate) (store.Entry, error) {
 // write performs a CompareAndSwap, whose caller may have given up. f.mu is
 // held.
 func (c *Client) write(w store.Write, fate Fate, givenUp bool) (uint64, error) {
-	if fate.Refuse {
-		c.f.counts[Refusal]++
-		return 0, fmt.Errorf("%w: refused", store.ErrTransient)
+	if err := c.f.refused(fate); err != nil {
+		return 0, err
 	}
 	if fate.Conflict && c.f.entry(w.Key).Revision == w.Expected {
 		c.f.counts[FalseConflict]++
@@ -399,10 +396,10 @@ func (c *Client) begin(ctx context.Context, w *watch) error {
 	c.f.mu.Lock()
 	fate := c.fate(Call{Op: Watch, Key: append(w.keys, w.pattern)[0]})
 	switch {
-	case c.f.closed || fate.Refuse:
-		c.f.counts[Refusal]++
+	case c.f.closed || fate.Refuse || fate.Deny:
+		err := c.f.refused(Fate{Refuse: !fate.Deny, Deny: fate.Deny})
 		c.f.mu.Unlock()
-		return fmt.Errorf("%w: refused", store.ErrTransient)
+		return err
 	case c.cut || fate.Lose:
 		kind := LostRequest
 		if c.cut {

@@ -1,6 +1,7 @@
 package faultstore
 
 import (
+	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"strconv"
@@ -21,6 +22,7 @@ const (
 	LateCommit                  // a write was applied after its caller had given up
 	LateRefusal                 // a write arrived after its caller had given up, at another revision
 	Refusal                     // the store refused to look at a call
+	Denial                      // the store refused a call for good
 	FalseConflict               // a write was refused as a conflict although the revision matched
 	StaleRead                   // a read answered an earlier state than the present one
 	DelayedEvent                // a watch heard of a change late
@@ -40,7 +42,7 @@ const (
 // String returns the fault's name in lower case.
 func (f Fault) String() string {
 	names := [kinds]string{
-		"delayed request", "delayed reply", "lost request", "lost reply", "late commit", "late refusal", "refusal",
+		"delayed request", "delayed reply", "lost request", "lost reply", "late commit", "late refusal", "refusal", "denial",
 		"false conflict", "stale read", "delayed event", "lost event", "repeated event", "gap", "partition", "forgotten",
 		"false report",
 		"delayed offer", "late offer", "lost offer", "repeated offer",
@@ -93,6 +95,9 @@ type Fate struct {
 	Late time.Duration
 	// Refuse lets the call fail with store.ErrTransient, without an effect.
 	Refuse bool
+	// Deny lets the call fail with store.ErrPermanent, without an effect: the
+	// user lacks a right, or the bucket is gone.
+	Deny bool
 	// Conflict lets a write fail with store.ErrConflict, without an effect,
 	// although the revision matches: a replica that is cut off answers so.
 	Conflict bool
@@ -111,6 +116,20 @@ type Fate struct {
 	// Gap makes the watch deaf from this event on for so long, after which it
 	// hears the present state of all its keys.
 	Gap time.Duration
+}
+
+// refused returns how a call fails that the store does not perform, if it does
+// not. f.mu is held.
+func (f *Faults) refused(fate Fate) error {
+	switch {
+	case fate.Deny:
+		f.counts[Denial]++
+		return fmt.Errorf("%w: denied", store.ErrPermanent)
+	case fate.Refuse:
+		f.counts[Refusal]++
+		return fmt.Errorf("%w: refused", store.ErrTransient)
+	}
+	return nil
 }
 
 // A Policy decides what happens to a call. It is called with the registers

@@ -90,6 +90,7 @@ func TestWriteFaultsHaveTheirOutcomes(t *testing.T) {
 		{"LostRequest", faultstore.Fate{Lose: true}, store.Unknown, timeout, 0, []faultstore.Fault{faultstore.LostRequest}},
 		{"LostReply", faultstore.Fate{LoseReply: true}, store.Unknown, timeout, 1, []faultstore.Fault{faultstore.LostReply}},
 		{"Refusal", faultstore.Fate{Refuse: true}, store.Transient, 0, 0, []faultstore.Fault{faultstore.Refusal}},
+		{"Denial", faultstore.Fate{Refuse: true, Deny: true}, store.Permanent, 0, 0, []faultstore.Fault{faultstore.Denial}},
 		{"FalseConflict", faultstore.Fate{Conflict: true}, store.Conflict, 0, 0, []faultstore.Fault{faultstore.FalseConflict}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -393,7 +394,12 @@ func TestCloseEndsCallsAndForgetsLateWrites(t *testing.T) {
 // returns the acknowledged increments, the final count and how often each fault
 // happened.
 func storm(t *testing.T, seed uint64) (acked, unknown, final int, f *faultstore.Faults) {
-	f = faultstore.New(faultstore.Options{Policy: faultstore.Random(seed, faultstore.Rough())})
+	rough := faultstore.Random(seed, faultstore.Rough())
+	f = faultstore.New(faultstore.Options{Policy: func(c faultstore.Call) faultstore.Fate {
+		fate := rough(c)
+		fate.Deny = c.N%50 == 7 // no network decides on that
+		return fate
+	}})
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i := range 4 {

@@ -51,9 +51,9 @@ func (c *Client) offer(ctx context.Context, offer store.Entry, vain func(error))
 		c.f.counts[Partition]++
 	case fate.Lose:
 		c.f.counts[LostOffer]++
-	case fate.Refuse:
-		c.f.counts[Refusal]++
-		c.reply(fate, func() { vain(fmt.Errorf("%w: refused", store.ErrTransient)) })
+	case fate.Refuse || fate.Deny:
+		err := c.f.refused(fate)
+		c.reply(fate, func() { vain(err) })
 	case len(c.f.takers[offer.Key]) == 0:
 		c.reply(fate, func() { vain(fmt.Errorf("%w: nobody takes offers for key %q", store.ErrTransient, offer.Key)) })
 	default:
@@ -120,9 +120,8 @@ func (c *Client) Broadcast(ctx context.Context, key string, message []byte) erro
 	case c.cut:
 		c.f.counts[Partition]++
 		return nil
-	case fate.Refuse:
-		c.f.counts[Refusal]++
-		return fmt.Errorf("%w: refused", store.ErrTransient)
+	case fate.Refuse || fate.Deny:
+		return c.f.refused(fate)
 	}
 	for _, t := range c.f.hearers[key] {
 		way := t.c.fate(Call{Op: Broadcast, Key: key})

@@ -73,6 +73,7 @@ func TestOfferFaultsHaveTheirOutcomes(t *testing.T) {
 		{"another's turn", faultstore.Fate{Pick: 4}, store.Unknown, timeout, []string{"c o 0s"}, nil},
 		{"lost", faultstore.Fate{Lose: true}, store.Unknown, timeout, nil, []faultstore.Fault{faultstore.LostOffer}},
 		{"refused", faultstore.Fate{Refuse: true}, store.Transient, 0, nil, []faultstore.Fault{faultstore.Refusal}},
+		{"denied", faultstore.Fate{Deny: true}, store.Permanent, 0, nil, []faultstore.Fault{faultstore.Denial}},
 		{"delayed", faultstore.Fate{Delay: timeout / 2}, store.Unknown, timeout, []string{"b o 500ms"}, []faultstore.Fault{faultstore.DelayedOffer}},
 		{"too late", faultstore.Fate{Late: timeout}, store.Unknown, timeout, []string{"b o 2s"}, []faultstore.Fault{faultstore.LateOffer}},
 		{
