@@ -42,9 +42,9 @@ func unlessRaced(full, raced int) int {
 //
 // A schedule has a stormy part and a calm end, in which it judges, too, that
 // everybody hears who leads, and that a stop for which one waits holds the
-// record. Every kind of fault and of
-// disturbance must happen somewhere in a run of the default size or larger, or
-// the run fails: a simulation in which nothing goes wrong proves nothing.
+// record. Every kind of fault and of disturbance must happen somewhere in a run
+// of the default size or larger, or the run fails: a simulation in which
+// nothing goes wrong proves nothing.
 func TestSimulation(t *testing.T) {
 	var total simCount
 	defer func() { total.report(t) }()
