@@ -128,6 +128,11 @@ func TestARefusalIsReturnedWhenTheTimeIsUp(t *testing.T) {
 		seen <- early
 		ctx, cancel := context.WithTimeout(t.Context(), c.limit)
 		_, err := askIn(ctx, conn, who)
+		// On a machine that stalls the time may be up before the call is sent
+		// again.
+		for c.retry > 0 && status.Code(err) == codes.Unavailable && ctx.Err() == nil {
+			_, err = askIn(ctx, conn, who)
+		}
 		if c.limit == patience && ctx.Err() != nil {
 			t.Errorf("%+v: it took as long as the context allows", c)
 		}
