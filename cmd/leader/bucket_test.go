@@ -60,6 +60,8 @@ func TestTwoBucketsOfOneCommandLineAreRefused(t *testing.T) {
 		{"ls -b zork --store " + store, "LEADER_BUCKET=zork", `and --bucket names another: "zork"`},
 		{"campaign g -b zork --store " + store, "", `and --bucket names another: "zork"`},
 		{"bucket check -b zork --store " + store, "", `and --bucket names another: "zork"`},
+		{"ls -b zork --store redis://127.0.0.1:1", "", "--bucket: is one of NATS, and --store names a store elsewhere"},
+		{"pause g --yes -b zork", "LEADER_STORE=redis://127.0.0.1:1", "--bucket: is one of NATS"},
 		{"bucket create foo -b bar", "", `bucket "foo": --bucket names another: "bar"`},
 		{"bucket create zork --store " + store, "", `bucket "zork": --store names another: "leaders"`},
 		{"bucket check zork", "LEADER_STORE=" + store, `bucket "zork": --store names another: "leaders"`},

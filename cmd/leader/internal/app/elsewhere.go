@@ -132,10 +132,12 @@ func absolute(path string) string {
 // line itself gives is refused, and one of the environment gives way. The parser
 // calls it, with what it is bound to, and with what it has parsed.
 func (t *Target) AfterApply(drivers Drivers, line *kong.Context) (err error) {
-	given := t.Bucket
-	*t, _, err = t.onNATS()
+	given, nats := t.Bucket, false
+	*t, nats, err = t.onNATS()
 	t.Drivers, t.typed = drivers, typed(line, "bucket")
 	switch {
+	case t.typed && !nats && !t.Dev:
+		err = errors.Join(err, errors.New("--bucket: is one of NATS, and --store names a store elsewhere, whose URL says where the records are"))
 	case !t.typed || t.Bucket == given:
 	case t.Dev: // which uses no store that the environment names
 		t.Bucket = given

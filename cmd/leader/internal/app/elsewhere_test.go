@@ -76,6 +76,14 @@ func TestWhatTheURLOfABucketSaysBesidesIsTakenOrRefused(t *testing.T) {
 	}
 }
 
+// One that is typed is refused (TestTwoBucketsOfOneCommandLineAreRefused).
+func TestABucketOfTheEnvironmentGivesWayToAStoreElsewhere(t *testing.T) {
+	target := Target{Store: "redis://a", Bucket: "zork"}
+	if err := target.AfterApply(nil, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestStoreThatNobodyKnowsIsRefused(t *testing.T) {
 	_, err := Target{Store: "gopher://ann:secret@a/b", Timeout: time.Second}.Open("ls")
 	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), `"gopher"`) || strings.Contains(err.Error(), "secret") {
