@@ -63,7 +63,8 @@ func TestABucketThatIsOlderThanALeaseIsNotWaitedFor(t *testing.T) {
 	a := g.over(st, "a", ttl(short), graceful)
 	a.start()
 	g.leader()
-	if w := a.noted(leader.NoteWarning); len(w) > 0 {
+	// A machine that stalls may leave no time to ask for the age.
+	if w := strings.Join(a.noted(leader.NoteWarning), "\n"); w != "" && !strings.Contains(w, "did not tell its age") {
 		t.Errorf("warned of %q", w)
 	}
 }
