@@ -111,7 +111,12 @@ func TestACandidateSaysWhatKeepsItFromCampaigning(t *testing.T) {
 		mustNotLead(t, e)
 		sick.Store(false)
 		time.Sleep(10 * ttl)
-		j.demand(t, append(said, "unbarred: the health check passes again")...)
+		said = append(said, "unbarred: the health check passes again")
+		j.demand(t, said...)
 		mustLead(t, e)
+		if _, err := ctl.Pause(t.Context(), "g", ""); err != nil {
+			t.Fatal(err)
+		}
+		j.demand(t, append(said, `barred: group "g" is paused by "ops": this candidate does not campaign until it is resumed`)...)
 	})
 }

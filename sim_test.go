@@ -89,6 +89,7 @@ type simCount struct {
 	resolved  int
 	ended     int
 	shortened int   // terms of a shorter lease than the one before
+	awaited   int   // leaders that were stopped by two calls, while their work went on
 	proofs    int64 // tokens found valid
 	begun     int64 // operations
 	losses    map[leader.Reason]int
@@ -113,6 +114,9 @@ func (c *simCount) add(w *simWorld) {
 	c.resolved += w.resolved
 	c.ended += w.ended
 	c.shortened += w.shortened
+	if w.awaited {
+		c.awaited++
+	}
 	c.proofs += w.proofs.Load()
 	c.begun += w.operations.Load()
 	for r, n := range w.losses {
@@ -127,8 +131,8 @@ func (c *simCount) add(w *simWorld) {
 }
 
 func (c *simCount) report(t *testing.T) {
-	t.Logf("schedules %d, virtual time %v, terms %d, unknown outcomes resolved %d, records ended by operators %d, leases shortened %d, tokens found valid %d, operations begun %d\nlosses %v\ndisturbances %v\nfaults %v",
-		c.schedules, c.virtual.Round(time.Second), c.terms, c.resolved, c.ended, c.shortened, c.proofs, c.begun, c.losses, c.deeds, c.faults)
+	t.Logf("schedules %d, virtual time %v, terms %d, unknown outcomes resolved %d, records ended by operators %d, leases shortened %d, stops awaited %d, tokens found valid %d, operations begun %d\nlosses %v\ndisturbances %v\nfaults %v",
+		c.schedules, c.virtual.Round(time.Second), c.terms, c.resolved, c.ended, c.shortened, c.awaited, c.proofs, c.begun, c.losses, c.deeds, c.faults)
 }
 
 // demandAll complains of each kind that never happened.
@@ -142,6 +146,9 @@ func (c *simCount) demandAll(errorf func(format string, args ...any)) {
 	}
 	if c.ended == 0 {
 		errorf("no operator ever ended a record")
+	}
+	if c.awaited == 0 {
+		errorf("no stop ever was awaited by one call, and given up by another, while the work went on")
 	}
 	if c.shortened == 0 {
 		errorf("no lease ever was shorter than the one before")
@@ -207,6 +214,7 @@ type simWorld struct {
 	// shortened counts the terms whose lease is shorter than that of the one
 	// before.
 	shortened int
+	awaited   bool // a stop was, that another call had given up
 	losses    map[leader.Reason]int
 	deeds     map[string]int
 	pairs     simPairs
@@ -923,9 +931,10 @@ func (w *simWorld) stopTwice() {
 	stopped := make(chan error, 1)
 	go func() { stopped <- p.election().Stop() }()
 	patience := 1 + time.Duration(w.draw(int64(w.ttl)))
+	var gaveUp atomic.Bool
 	go func() {
 		opts := leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: patience}
-		_ = p.election().StopWithContext(context.Background(), opts)
+		gaveUp.Store(errors.Is(p.election().StopWithContext(context.Background(), opts), leader.ErrStopTimeout))
 	}()
 	for {
 		select {
@@ -936,6 +945,7 @@ func (w *simWorld) stopTwice() {
 			return
 		case <-time.After(w.ttl / 20):
 		}
+		w.awaited = w.awaited || gaveUp.Load() && p.atWork()
 		for _, other := range w.procs {
 			if other != p && other.election().IsLeader() && p.atWork() {
 				w.t.Errorf("stop: %s leads at %v beside the work of %s, whose stop is awaited", other.name, time.Since(w.begun), p.name)

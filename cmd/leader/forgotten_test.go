@@ -90,3 +90,31 @@ func TestCompletionLeavesForgottenGroupsOut(t *testing.T) {
 		}
 	}
 }
+
+// A pause brings no group back that is marked as gone, however one looks.
+func TestListLeavesForgottenGroupsOutThatArePaused(t *testing.T) {
+	t.Parallel()
+	l := forgetOne(t)
+	l.run(0, "pause", steered, "--yes")
+	out, _ := l.run(0, "ls", "-o", "name")
+	if out != "other\n" {
+		t.Errorf("%q", out)
+	}
+	w := l.follow("ls", "-w", "-o", "json")
+	var g read.Group
+	if w.next(&g); g.Group != "other" {
+		t.Errorf("%+v", g)
+	}
+	l.run(0, "pause", "other", "--yes", "--timeout", "60s")
+	for g = (read.Group{}); !g.Paused; {
+		if w.next(&g); g.Group != "other" {
+			t.Fatalf("%+v", g)
+		}
+	}
+	out, _ = l.run(0, "ls", steered, "-o", "json")
+	var groups []read.Group
+	decodeStrictly(t, out, &groups)
+	if len(groups) != 1 || groups[0].Term == 0 || !groups[0].Paused {
+		t.Errorf("%s", out)
+	}
+}

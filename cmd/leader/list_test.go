@@ -63,7 +63,17 @@ func TestListShowsAGroupThatIsPausedBeforeItsFirstLeader(t *testing.T) {
 			t.Errorf("%v: %+v", args, groups)
 		}
 	}
-	out, _ := l.run(0, "ls", "-o", "wide", "early")
+	// Who waits is told, too.
+	var g read.Group
+	out, _ := l.run(0, "wait", "early", "--vacant", "-o", "json")
+	if decodeStrictly(t, out, &g); !g.Paused || g.PausedWhy != "not yet" {
+		t.Errorf("%s", out)
+	}
+	_, stderr := l.run(6, "wait", "early", "--timeout", "2s")
+	if !strings.Contains(stderr, `nobody leads group "early": paused by `) {
+		t.Error(stderr)
+	}
+	out, _ = l.run(0, "ls", "-o", "wide", "early")
 	if !strings.Contains(out, " paused by ") || !strings.Contains(out, " not yet ") {
 		t.Error(out)
 	}

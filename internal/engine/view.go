@@ -77,8 +77,11 @@ func (l *loop) tellBars(changed machine.Bars) {
 	s := &l.state
 	if changed&machine.Paused != 0 {
 		if s.Barred&machine.Paused != 0 {
-			x := s.BarExits[bits.TrailingZeros8(uint8(machine.Paused))]
-			l.tellBar(NoteBarred, fmt.Sprintf("group %q is paused by %q (%s): this candidate does not campaign until it is resumed", l.cfg.Group, x.By, x.Why))
+			x, why := s.BarExits[bits.TrailingZeros8(uint8(machine.Paused))], ""
+			if x.Why != "" {
+				why = " (" + x.Why + ")"
+			}
+			l.tellBar(NoteBarred, fmt.Sprintf("group %q is paused by %q%s: this candidate does not campaign until it is resumed", l.cfg.Group, x.By, why))
 		} else {
 			l.tellBar(NoteUnbarred, fmt.Sprintf("group %q is paused no longer", l.cfg.Group))
 		}

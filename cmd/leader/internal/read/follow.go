@@ -34,6 +34,7 @@ type board struct {
 	pauses  *pauses
 	paused  map[string]inspect.Pause // those that are shown
 	groups  map[string]Group
+	left    map[string]bool // the groups that are hidden
 	present bool
 }
 
@@ -42,7 +43,7 @@ type board struct {
 // On a terminal the table is drawn anew; in a file or a pipe that would be
 // without end and of no use, and each change is a line.
 func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session, st store.Store) error {
-	b := &board{cmd: c, out: std.Out, details: newDetails(s), hidden: hides(c.Pattern, c.All), groups: make(map[string]Group)}
+	b := &board{cmd: c, out: std.Out, details: newDetails(s), hidden: hides(c.Pattern, c.All), groups: make(map[string]Group), left: make(map[string]bool)}
 	var stop func()
 	b.pauses, stop = watchPauses(ctx, st, c.Pattern)
 	defer stop()
@@ -91,8 +92,17 @@ func (b *board) take(ctx context.Context, x observed) error {
 	case x.renewed:
 		b.renew(x.info)
 		return nil
-	case gone(x.info), b.hidden(x.info):
-		return b.forget(groupOf(x.info, time.Now()))
+	case b.hidden(x.info):
+		b.left[x.info.Group] = true
+		delete(b.groups, x.info.Group)
+		return b.print(groupOf(x.info, time.Now()))
+	}
+	if b.left[x.info.Group] {
+		delete(b.left, x.info.Group)
+		b.paused = b.shownPauses(ctx)
+	}
+	if gone(x.info) {
+		return b.remove(groupOf(x.info, time.Now()))
 	}
 	g := groupOf(x.info, time.Now()).withPause(b.paused)
 	if b.present {
@@ -105,8 +115,8 @@ func (b *board) take(ctx context.Context, x observed) error {
 	return b.print(g)
 }
 
-// forget takes a group out of what is shown, but for one that is paused.
-func (b *board) forget(g Group) error {
+// remove takes a group out of what is shown, but for one that is paused.
+func (b *board) remove(g Group) error {
 	delete(b.groups, g.Group)
 	if g = g.withPause(b.paused); g.Paused {
 		b.groups[g.Group] = g
@@ -121,7 +131,7 @@ func (b *board) repause(ctx context.Context) error {
 		return nil // complete takes them in
 	}
 	was := b.paused
-	b.paused = b.pauses.now(ctx)
+	b.paused = b.shownPauses(ctx)
 	for _, name := range slices.Sorted(maps.Keys(b.paused)) {
 		g, ok := b.groups[name]
 		if !ok {
@@ -152,6 +162,14 @@ func (b *board) repause(ctx context.Context) error {
 	return nil
 }
 
+// shownPauses returns the pauses that stand, without those of hidden groups: a
+// pause brings back none that is marked as gone.
+func (b *board) shownPauses(ctx context.Context) map[string]inspect.Pause {
+	stand := b.pauses.now(ctx)
+	maps.DeleteFunc(stand, func(name string, _ inspect.Pause) bool { return b.left[name] })
+	return stand
+}
+
 // gone reports whether the store knows nothing of a group any more.
 func gone(info leader.LeaderInfo) bool { return info.ID == "" && info.Reason == leader.ReasonAbsent }
 
@@ -177,7 +195,7 @@ func (b *board) complete(ctx context.Context) error {
 	groups := b.sorted(time.Now())
 	// It asks for two seconds at most, in which the observer waits.
 	b.details.complete(ctx, b.cmd.Pattern, groups)
-	b.paused = b.pauses.now(ctx)
+	b.paused = b.shownPauses(ctx)
 	for _, g := range withPauses(groups, b.paused) {
 		b.groups[g.Group] = g
 		if err := b.print(g); err != nil {

@@ -66,12 +66,17 @@ func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
 	// ctx itself is left alone: that it is done means a signal.
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	paused, stop := watchPauses(limited, st, c.Group)
+	defer stop()
 	w := &waiting{cmd: c, details: newDetails(s)}
 	err = observe(limited, st, c.Group, std.Err, w.run)
 	switch {
 	// First, since time may have been up just after.
 	case w.fits:
 		g := w.last.since(w.last.began) // nobody else is asked, since that takes time
+		if g.Leader == "" {
+			g = g.withPause(paused.now(limited)) // why nobody leads
+		}
 		shown := table([]Group{g}, time.Now())
 		shown.Value = g
 		return c.Write(std.Out, shown)
@@ -80,6 +85,7 @@ func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
 	case ctx.Err() != nil:
 		return &app.ExitError{Code: app.ExitFailure} // by a signal, which needs no words
 	}
+	w.last = w.last.withPause(paused.now(limited))
 	return fmt.Errorf("%w: %s", context.DeadlineExceeded, w.describe())
 }
 
@@ -141,9 +147,10 @@ func (w *waiting) describe() string {
 		return fmt.Sprintf("%q leads group %q in term %d, and not %q", g.Leader, w.cmd.Group, g.Term, w.cmd.By)
 	case g.Leader != "":
 		return fmt.Sprintf("%q holds the record of group %q and does not renew it", g.Leader, w.cmd.Group)
-	case g.Reason == "":
+	case g.Reason == "" && !g.Paused:
 		return fmt.Sprintf("nothing was heard of group %q", w.cmd.Group)
 	default:
-		return fmt.Sprintf("nobody leads group %q: %s", w.cmd.Group, g.change())
+		change, _ := g.stands()
+		return fmt.Sprintf("nobody leads group %q: %s", w.cmd.Group, change)
 	}
 }
