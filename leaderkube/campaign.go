@@ -29,6 +29,7 @@ type campaign struct {
 
 	granted, lost bool
 	gone          bool // the loop has ended, or is about to release
+	finished      bool // it released by itself, so its work has ended
 	mistimed      error
 	working       int // functions of Leading that have not returned
 
@@ -110,7 +111,9 @@ func (c *campaign) expired(ctx context.Context) {
 }
 
 // demoted lets the record go only when nobody works any more, as far as that
-// can be known: the loop has ended, and so have the functions of Leading.
+// can be known: the loop has ended, and so have the functions of Leading. A
+// loop that has lost the lock ends before its manager's work does, so that one
+// of Run has to return, too.
 func (c *campaign) demoted() {
 	c.mu.Lock()
 	term := c.term
@@ -118,11 +121,23 @@ func (c *campaign) demoted() {
 	if term != nil {
 		c.expired(term) // perhaps sooner than by the context
 	}
+	if !c.idle() {
+		return
+	}
+	for _, b := range c.lock.runsOf(c) {
+		<-b.returned
+	}
+}
+
+// idle waits for the end of the loop and of the functions of Leading, and
+// reports whether work of Run may go on.
+func (c *campaign) idle() (runs bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.granted && !c.gone || c.working > 0 {
 		c.moved.Wait()
 	}
+	return c.granted && !c.finished
 }
 
 func (c *campaign) heard(info leader.LeaderInfo) {
@@ -227,6 +242,14 @@ func (c *campaign) depart() (lost bool) {
 	c.gone = true
 	c.moved.Broadcast()
 	return c.lost
+}
+
+// finish notes that the loop releases by itself. A manager has it do so when its
+// work has ended, and waits for it before Run can return.
+func (c *campaign) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finished = true
 }
 
 // release ends the campaign and lets another lead. It waits for that until ctx

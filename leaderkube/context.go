@@ -12,12 +12,15 @@ type binding struct {
 	// after is a campaign whose loop had ended before: the end of its term is
 	// not this one's. nil: there was none.
 	after *campaign
+	// returned is closed when the function of Run has returned. nil: there is
+	// none.
+	returned chan struct{}
 }
 
 // bind returns a copy of parent that ends when client-go loses the lock.
-func (l *core) bind(parent context.Context) context.Context {
+func (l *core) bind(parent context.Context, b *binding) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
-	b := &binding{cancel: cancel}
+	b.cancel = cancel
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -28,6 +31,9 @@ func (l *core) bind(parent context.Context) context.Context {
 		b.after = c
 	}
 	l.bound[b] = struct{}{}
+	if b.returned != nil {
+		l.runs[b] = struct{}{}
+	}
 	context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -46,6 +52,32 @@ func (l *core) lose(c *campaign, cause error) {
 			delete(l.bound, b)
 		}
 	}
+}
+
+// run calls a function of Run.
+func (l *core) run(parent context.Context, start func(context.Context) error) error {
+	b := &binding{returned: make(chan struct{})}
+	ctx := l.bind(parent, b)
+	defer func() {
+		b.cancel(nil)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.runs, b)
+		close(b.returned)
+	}()
+	return start(ctx)
+}
+
+// runsOf returns the functions of Run by which the campaign's loop may run.
+func (l *core) runsOf(c *campaign) (runs []*binding) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for b := range l.runs {
+		if b.after != c {
+			runs = append(runs, b)
+		}
+	}
+	return runs
 }
 
 // work calls a function of Leading.

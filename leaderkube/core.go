@@ -25,6 +25,7 @@ type core struct {
 	first  leader.Election // made by New; nil once it campaigns
 	now    *campaign       // nil until the first question
 	bound  map[*binding]struct{}
+	runs   map[*binding]struct{} // whose functions of Run have not returned
 	closed bool
 }
 
@@ -128,6 +129,7 @@ func (l *core) update(ctx context.Context, in record) error {
 	case in.HolderIdentity == "" && !c.holds():
 		return ErrNotHeld
 	case in.HolderIdentity == "":
+		c.finish()
 		return c.release(ctx)
 	case in.HolderIdentity != l.cfg.InstanceID:
 		return fmt.Errorf("%w by %q: the lock is that of %q", ErrNotHeld, in.HolderIdentity, l.cfg.InstanceID)

@@ -8,7 +8,7 @@
 //	mgr, err := ctrl.NewManager(config, ctrl.Options{
 //		LeaderElection: true, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
 //	})
-//	err = mgr.Start(lock.Context(ctx))
+//	err = lock.Run(ctx, mgr.Start)
 //
 // The package needs nothing of Kubernetes: client-go's record is a type
 // parameter, which a program fills with the record of whatever version it has.
@@ -27,7 +27,7 @@
 //     once.
 //   - A term whose end was asked for (a step-down, a transfer, a takeover)
 //     releases its record only when the loop has ended, and functions of
-//     [Lock.Leading] have returned, or DemoteTimeout has passed.
+//     [Lock.Leading] and [Lock.Run] have returned, or DemoteTimeout has passed.
 //   - A follower is given the lock as soon as it leads, and not at its next
 //     RetryPeriod, if it was waiting; it is not during a pause of that length
 //     after it heard of another leader.
@@ -42,7 +42,7 @@
 // frozen or suspended for longer than its lease, nothing holds up the others:
 // its work goes on beside theirs, for up to RetryPeriod + RenewDeadline after
 // it runs again. client-go's timers do not count a suspension of the machine at
-// all. Always use Context.
+// all. Always use Context, or [Lock.Run], whose context is of its kind.
 //
 // OnStartedLeading's own context ends with the loop. [Lock.Leading] makes it
 // that of the term, by which Err is right at the first call, and which carries
@@ -54,18 +54,24 @@
 //
 // A loop that is told to end releases if it has ReleaseOnCancel, and leaves the
 // record to expire if not, since its work may go on. controller-runtime ends
-// its work before that. A plain loop releases while OnStartedLeading may yet be
-// on its way out, unless that is a function of Leading.
+// its work before that, or gives it up after GracefulShutdownTimeout. A plain
+// loop releases while OnStartedLeading may yet be on its way out, unless that
+// is a function of Leading.
+//
+// A manager of controller-runtime whose term was lost lets its work end, too,
+// while its loop, which it ends afterwards, gives up after a RenewDeadline. So
+// without [Lock.Run] the release waits for a RenewDeadline at the most, which
+// is enough only if GracefulShutdownTimeout is not longer.
 //
 // # What is left to the caller
 //
 // What every election leaves: see package leader. To give the loop the Timing
 // of its lock; a LeaseDuration or a RenewDeadline that differs is refused
 // ([ErrTiming]), a longer RetryPeriod cannot be seen. To keep
-// leader.ElectionConfig.DemoteTimeout as long as the work may take to end: a
-// manager gives it its GracefulShutdownTimeout, 30 s. To end the process when
-// the manager has ended, as client-go's programs do, or to run a new loop with
-// the same Lock.
+// leader.ElectionConfig.DemoteTimeout as long as the work may take to end,
+// since it bounds what Run and Leading wait for: a manager gives its work its
+// GracefulShutdownTimeout, 30 s. To end the process when the manager has ended,
+// as client-go's programs do, or to run a new loop with the same Lock.
 //
 // Coordinated leader election (LeaderElectionConfig.Coordinated) is not
 // supported: there Kubernetes chooses the holder.

@@ -62,7 +62,7 @@ func build[Record any](stand func() (leader.Election, error), cfg leader.Electio
 	if err := errors.Join(err, opts.Timing.check(cfg, err == nil), checkRecord[Record]()); err != nil {
 		return nil, fmt.Errorf("leaderkube: %w", err)
 	}
-	return &Lock[Record]{&core{cfg: cfg, timing: opts.Timing, stand: stand, first: first, bound: map[*binding]struct{}{}}}, nil
+	return &Lock[Record]{&core{cfg: cfg, timing: opts.Timing, stand: stand, first: first, bound: map[*binding]struct{}{}, runs: map[*binding]struct{}{}}}, nil
 }
 
 // Get shows client-go who holds the lock, and begins to campaign if nobody does
@@ -136,13 +136,29 @@ func (l *Lock[Record]) Status() leader.ElectionStatus { return l.core.status() }
 // Context returns a copy of parent that ends when client-go loses the lock, as
 // soon as the election knows: with the trust window at the latest, and right
 // after a suspension. Its cause is then the *leader.LossError. Give it to
-// RunOrDie, LeaderElector.Run or Manager.Start, whose loop notices only at its
-// next question otherwise, and works on for a RenewDeadline.
+// RunOrDie or LeaderElector.Run, whose loop notices only at its next question
+// otherwise, and works on for a RenewDeadline. A manager of controller-runtime
+// wants [Lock.Run].
 //
 // A context that was made while client-go holds the lock ends with that term,
 // and one that was made before ends with the next. It holds memory until it or
 // parent ends, or the Lock is closed.
-func (l *Lock[Record]) Context(parent context.Context) context.Context { return l.core.bind(parent) }
+func (l *Lock[Record]) Context(parent context.Context) context.Context {
+	return l.core.bind(parent, &binding{})
+}
+
+// Run calls start, which is the Start of controller-runtime's manager, with a
+// context as of [Lock.Context], and returns what it returns.
+//
+// When a term is lost, a manager lets its reconciliations end, for up to
+// GracefulShutdownTimeout, while its loop gives up after a RenewDeadline. So a
+// record whose release was asked for waits until start has returned, too, or
+// leader.ElectionConfig.DemoteTimeout has passed. It does not where the loop
+// releases by itself (ReleaseOnCancel), as a manager that is told to end has it
+// do after its work.
+func (l *Lock[Record]) Run(ctx context.Context, start func(context.Context) error) error {
+	return l.core.run(ctx, start)
+}
 
 // Leading returns work as a callback OnStartedLeading. Its context ends with
 // client-go's and with the term, whichever is first, and carries the term
@@ -155,6 +171,6 @@ func (l *Lock[Record]) Leading(work func(ctx context.Context)) func(context.Cont
 }
 
 // Close ends the campaign and releases the record, if it is still ours; for a
-// program whose loop has ended. It waits for functions of Leading, no longer
-// than DemoteTimeout and ctx. Afterwards the lock cannot be had.
+// program whose loop has ended. It waits for functions of Leading and of Run, no
+// longer than DemoteTimeout and ctx. Afterwards the lock cannot be had.
 func (l *Lock[Record]) Close(ctx context.Context) error { return l.core.close(ctx) }

@@ -86,9 +86,15 @@ func operate(ctx context.Context, logger *slog.Logger) error {
 	if err := newReconciler(mgr.GetClient(), o, lock, bucket).register(mgr); err != nil {
 		return err
 	}
-	// Without Context the manager would notice the loss of its lock up to 12 s
-	// later, and after a suspension only then.
-	err = mgr.Start(lock.Context(ctx))
+	return manage(ctx, mgr, lock)
+}
+
+// manage runs the manager until ctx ends or the lead is lost.
+func manage(ctx context.Context, mgr ctrl.Manager, lock *lock) error {
+	// Without Run the manager would notice the loss of its lock up to 2 s later,
+	// and after a suspension only then. Nor would the record wait for its
+	// reconciliations for longer than that.
+	err := lock.Run(ctx, mgr.Start)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closes)
 	defer cancel()
 	err = errors.Join(err, lock.Close(closing))
