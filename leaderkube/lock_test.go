@@ -473,6 +473,12 @@ func TestTimingsForAConfigurationSuitIt(t *testing.T) {
 			}
 		}
 	}
+	for _, demote := range []time.Duration{10 * time.Millisecond, time.Second, 1999 * time.Millisecond, 3 * time.Second} {
+		cfg := leader.ElectionConfig{Group: "g", InstanceID: "a", TTL: 20 * time.Second, HeartbeatInterval: 4 * time.Second, DemoteTimeout: demote}
+		if _, err := leaderkube.NewWithStore[electionRecord](st, cfg, leaderkube.Options{Timing: leaderkube.TimingFor(cfg)}); err != nil {
+			t.Errorf("DemoteTimeout %v: %v", demote, err)
+		}
+	}
 	cfg := leader.ElectionConfig{Group: "g", InstanceID: "a"}.WithProfile(leader.ProfileStable)
 	if l, err := leaderkube.NewWithStore[electionRecord](st, cfg, leaderkube.Options{}); err != nil || l.Timing() != leaderkube.DefaultTiming() {
 		t.Errorf("client-go's defaults with ProfileStable: %v", err)

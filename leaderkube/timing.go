@@ -34,9 +34,9 @@ func DefaultTiming() Timing {
 // TimingFor returns the shortest useful timing for a configuration: a loop that
 // has it notices the end of a term within RenewDeadline + RetryPeriod, which is
 // half of what the trust window leaves between two renewals, and no more than
-// 2 s.
+// 2 s or DemoteTimeout.
 func TimingFor(cfg leader.ElectionConfig) Timing {
-	half := min(room(cfg)/2, 2*time.Second)
+	half := min(room(cfg)/2, 2*time.Second, demotion(cfg))
 	t := Timing{RetryPeriod: min(half/5, 200*time.Millisecond)}
 	t.RenewDeadline = half - t.RetryPeriod
 	// The record of client-go counts whole seconds, and a loop demands that its
