@@ -51,6 +51,13 @@
 // retention of work queues and of interest. It tells, too, of one in which the
 // guard could not be raised again (discard_new_per_subject).
 //
+// A guard is exempted when it is opened, so before a stream is given a maximum
+// age, per-message TTLs are allowed, and then each group's leader opens again.
+// Where the age comes first, the guard may expire while its term writes, and a
+// stale leader that opens later finds none. A server that restarts drops even
+// exempted messages that are older than the maximum age, unless the stream has
+// a subject_delete_marker_ttl (seen on nats-server 2.15.2).
+//
 // Warnings of an opened guard tell what weakens it: a stream whose sequences
 // begin again when it is deleted and made anew (natsstore.EnsureBucket makes
 // one that does not), purges and rollups that the stream allows, memory

@@ -22,6 +22,9 @@ const (
 	// attemptTime bounds one request while a guard is raised: an answer that
 	// got lost is asked for again.
 	attemptTime = 2 * time.Second
+	// neverExpires is the TTL of a message that outlives its stream's maximum
+	// age (ADR-43).
+	neverExpires = "never"
 )
 
 // retries paces the repetition of what was refused. A write in flight is
@@ -40,7 +43,7 @@ type guard struct {
 	put     string // to which it is published
 	term    leader.Term
 	mark    fence.Mark
-	exempt  bool // messages expire, and the guard is to be exempted
+	exempt  bool // per-message TTLs are allowed, by which the guard never expires
 
 	warnings []string
 
@@ -67,7 +70,7 @@ func open(ctx context.Context, js jetstream.JetStream, stream, subject, put stri
 	}
 	g := &guard{
 		js: js, stream: s, name: stream, subject: subject, put: put,
-		term: t, mark: fence.MarkOf(t), exempt: config.MaxAge > 0, warnings: warnings(config), turn: make(chan uint64, 1),
+		term: t, mark: fence.MarkOf(t), exempt: config.AllowMsgTTL, warnings: warnings(config), turn: make(chan uint64, 1),
 	}
 	seq, err := g.raise(ctx)
 	if err != nil {
@@ -120,12 +123,14 @@ func final(err error) bool {
 func (g *guard) tryRaise(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
-	seq, last, err := g.read(ctx)
+	seq, last, lasting, err := g.read(ctx)
 	if err != nil {
 		return 0, err
 	}
+	// Our own mark may have been put there before per-message TTLs were allowed.
+	// It would expire if somebody sets a maximum age, so it is raised once more.
 	next, err := last.Accept(g.term)
-	if err != nil || next == last {
+	if err != nil || next == last && (lasting || !g.exempt) {
 		return seq, err
 	}
 	body, err := g.mark.MarshalText()
@@ -134,7 +139,7 @@ func (g *guard) tryRaise(ctx context.Context) (uint64, error) {
 	}
 	m := &nats.Msg{Subject: g.put, Data: body, Header: nats.Header{}}
 	if g.exempt {
-		m.Header.Set(jetstream.MsgTTLHeader, "never") // ADR-43
+		m.Header.Set(jetstream.MsgTTLHeader, neverExpires)
 	}
 	ack, err := g.send(ctx, m, jetstream.WithExpectStream(g.name), jetstream.WithExpectLastSequencePerSubject(seq))
 	if err != nil {
@@ -145,21 +150,20 @@ func (g *guard) tryRaise(ctx context.Context) (uint64, error) {
 
 // read returns the guard as some replica knows it, which may be an older state:
 // only a write that was let in proves that it was the latest. That a newer term
-// stands there is true for ever.
-func (g *guard) read(ctx context.Context) (uint64, fence.Mark, error) {
+// stands there is true for ever. lasting: no maximum age makes it expire.
+func (g *guard) read(ctx context.Context) (seq uint64, mark fence.Mark, lasting bool, err error) {
 	m, err := g.stream.GetLastMsgForSubject(ctx, g.subject)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return 0, fence.Mark{}, nil
+		return 0, fence.Mark{}, false, nil
 	case err != nil:
-		return 0, fence.Mark{}, readError(err)
+		return 0, fence.Mark{}, false, readError(err)
 	}
-	var mark fence.Mark
 	if err := mark.UnmarshalText(m.Data); err != nil {
-		return 0, fence.Mark{}, fmt.Errorf("%w: message %d of %q is no mark (%w): see the package documentation for how to put one there",
+		return 0, fence.Mark{}, false, fmt.Errorf("%w: message %d of %q is no mark (%w): see the package documentation for how to put one there",
 			ErrLost, m.Sequence, g.subject, err)
 	}
-	return m.Sequence, mark, nil
+	return m.Sequence, mark, m.Header.Get(jetstream.MsgTTLHeader) == neverExpires, nil
 }
 
 // write sends m under the guard. It repeats only what the server provably
@@ -203,7 +207,7 @@ func (g *guard) write(ctx context.Context, m *nats.Msg) (ack *jetstream.PubAck, 
 // Without an error the guard bears this term's mark, as far as can be seen, at
 // the sequence returned.
 func (g *guard) verify(ctx context.Context, seq uint64) (uint64, error) {
-	at, last, err := g.read(ctx)
+	at, last, _, err := g.read(ctx)
 	switch {
 	case errors.Is(err, ErrLost):
 		return seq, err

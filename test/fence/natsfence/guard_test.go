@@ -309,6 +309,96 @@ func TestGuardOutlivesTheAgeOfItsStream(t *testing.T) {
 	}
 }
 
+// An operator limits the age of a stream, which had no limit when the guard was
+// raised.
+func TestGuardOutlivesAnAgeThatIsSetLater(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	for name, c := range map[string]struct {
+		allowed bool // per-message TTLs, when the guard is raised
+		again   bool // opened once more, after they are
+	}{
+		"exempted":      {allowed: true},
+		"exempted then": {again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := strings.ReplaceAll(name, " ", "-")
+			guard, sent := id+".fence", id+".sent"
+			cfg := jetstream.StreamConfig{Name: id, Subjects: []string{id + ".>"}, AllowMsgTTL: c.allowed}
+			js := stream(t, nc, cfg)
+			open := func(n uint64) (*natsfence.Stream, error) {
+				return natsfence.OpenStream(natslab.Within(t), js, id, guard, term(n, "a"))
+			}
+			s, err := open(7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.again {
+				cfg.AllowMsgTTL = true
+				if _, err := js.UpdateStream(natslab.Within(t), cfg); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					if _, err := open(7); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if seq, _ := guardAt(t, js, id, guard); seq != 2 {
+					t.Errorf("at %d: not raised once more, or twice", seq)
+				}
+			}
+			if _, err := s.Publish(natslab.Within(t), sent, []byte("7")); err != nil {
+				t.Fatal(err)
+			}
+			cfg.MaxAge = time.Second
+			if _, err := js.UpdateStream(natslab.Within(t), cfg); err != nil {
+				t.Fatal(err)
+			}
+			raw, err := js.Stream(natslab.Within(t), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			natslab.Eventually(t, "the data is gone", func(ctx context.Context) error {
+				if info, err := raw.Info(ctx, jetstream.WithSubjectFilter(sent)); err != nil || info.State.Subjects[sent] > 0 {
+					return errors.Join(errors.New("it is there"), err)
+				}
+				return nil
+			})
+			if _, err := open(6); !errors.Is(err, fence.ErrStale) {
+				t.Fatalf("a stale term opens: %v", err)
+			}
+			if _, err := s.Publish(natslab.Within(t), sent, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Without per-message TTLs nothing exempts the guard.
+func TestAnAgeThatIsSetLaterIsToldAtOpening(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	cfg := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}}
+	js := stream(t, srv.Connect(t), cfg)
+	open := func(n uint64) error {
+		_, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "events.fence", term(n, "a"))
+		return err
+	}
+	if err := open(7); err != nil {
+		t.Fatal(err)
+	}
+	cfg.MaxAge = time.Hour
+	if _, err := js.UpdateStream(natslab.Within(t), cfg); err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint64(3) {
+		if err := open(n + 6); !errors.Is(err, natsfence.ErrUnfit) {
+			t.Errorf("term %d: %v", n+6, err)
+		}
+	}
+}
+
 func TestStreamsThatWouldDropTheGuardAreRefused(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
