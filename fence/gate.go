@@ -13,11 +13,12 @@ import (
 // use.
 type Gate struct {
 	// Persist, optional, stores the mark durably before the first act of a new
-	// term is let in. Calls do not overlap, and their marks grow. While it
-	// runs, everyone else waits at the gate: it should respect ctx, which is
-	// that of the caller who brings the new term. If it fails, nobody was let
-	// in, and the next caller of that term tries again. Set it before the first
-	// use.
+	// term is let in. Calls do not overlap, and their marks grow, but for those
+	// that failed: a mark replaces the larger one that a failed call stored all
+	// the same. While it runs, everyone else waits at the gate: it should
+	// respect ctx, which is that of the caller who brings the new term. If it
+	// fails, nobody was let in, and the next caller of that term tries again.
+	// Set it before the first use.
 	Persist func(ctx context.Context, m Mark) error
 
 	mu   sync.Mutex
