@@ -34,7 +34,7 @@ type termWork struct {
 	end     context.CancelCauseFunc
 	working int           // acts that have not left
 	empty   chan struct{} // closed when the term has ended and nobody works in it
-	before  *termWork     // whose work must end first
+	before  *termWork     // the next older one that may not be empty
 }
 
 // NewGate returns a gate that remembers a mark, which the caller persisted
@@ -112,12 +112,12 @@ func (g *Gate) Enter(ctx context.Context, t leader.Term) (work context.Context, 
 // EnterMark is Enter for a term of which the caller holds the mark and not the
 // token. See [Mark.AcceptMark].
 func (g *Gate) EnterMark(ctx context.Context, m Mark) (work context.Context, leave func(), err error) {
-	r, err := g.join(ctx, m)
+	r, older, err := g.join(ctx, m)
 	if err != nil {
 		return ctx, func() {}, err
 	}
 	leaveOnce := sync.OnceFunc(func() { g.leave(r) })
-	if err := r.await(ctx); err != nil {
+	if err := r.await(ctx, older); err != nil {
 		leaveOnce()
 		return ctx, func() {}, err
 	}
@@ -130,18 +130,19 @@ func (g *Gate) EnterMark(ctx context.Context, m Mark) (work context.Context, lea
 	}, nil
 }
 
-// join counts the caller among those of its term.
-func (g *Gate) join(ctx context.Context, m Mark) (*termWork, error) {
+// join counts the caller among those of its term. older are the terms whose
+// work must end first: each is closed when it has.
+func (g *Gate) join(ctx context.Context, m Mark) (r *termWork, older []<-chan struct{}, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.accept(ctx, m); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if g.work == nil {
 		g.work = newTermWork(nil)
 	}
 	g.work.working++
-	return g.work, nil
+	return g.work, g.work.older(), nil
 }
 
 func (g *Gate) leave(r *termWork) {
@@ -157,14 +158,26 @@ func newTermWork(before *termWork) *termWork {
 	if before != nil {
 		before.settle()
 	}
-	// Terms without work are forgotten, or each would keep all its
-	// predecessors.
-	for before != nil && before.working == 0 {
-		before = before.before
-	}
 	r := &termWork{empty: make(chan struct{}), before: before}
 	r.ctx, r.end = context.WithCancelCause(context.Background())
+	r.older()
 	return r
+}
+
+// older returns what is closed when nobody works any more in the terms before,
+// for each. Those in which nobody does are forgotten, or each term would keep
+// all its predecessors: nobody enters them again. The gate's mutex is held.
+func (r *termWork) older() (empty []<-chan struct{}) {
+	for at := &r.before; *at != nil; {
+		b := *at
+		if b.working == 0 {
+			*at = b.before
+			continue
+		}
+		empty = append(empty, b.empty)
+		at = &b.before
+	}
+	return empty
 }
 
 // settle notes that nobody works in a term that has ended, nor ever will. The
@@ -175,12 +188,12 @@ func (r *termWork) settle() {
 	}
 }
 
-// await waits until no older term is at work, unless ctx or the term ends
-// before.
-func (r *termWork) await(ctx context.Context) error {
-	for b := r.before; b != nil; b = b.before {
+// await waits until nobody works in the older terms, unless ctx or the term
+// ends before.
+func (r *termWork) await(ctx context.Context, older []<-chan struct{}) error {
+	for _, empty := range older {
 		select {
-		case <-b.empty:
+		case <-empty:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-r.ctx.Done():

@@ -137,6 +137,47 @@ func TestNewerTermThatGivesUpWaitingKeepsOlderOnesOut(t *testing.T) {
 	})
 }
 
+// A term between the two is forgotten, and the oldest is not.
+func TestNewerTermWaitsForTheOldestThoughOneBetweenHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g fence.Gate
+		_, leave, err := g.Enter(t.Context(), term(1, "a")) // and ignores its context
+		if err != nil {
+			t.Fatal(err)
+		}
+		enter := func(n uint64) <-chan error {
+			entered := make(chan error, 1)
+			go func() {
+				_, leave, err := g.Enter(t.Context(), term(n, "a"))
+				leave()
+				entered <- err
+			}()
+			synctest.Wait()
+			return entered
+		}
+		second := enter(2)
+		third := enter(3)
+		if err := <-second; !errors.Is(err, fence.ErrStale) {
+			t.Fatal(err)
+		}
+		fourth, again := enter(4), enter(4)
+		if err := <-third; !errors.Is(err, fence.ErrStale) {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-fourth:
+			t.Fatalf("the fourth term did not wait for the first: %v", err)
+		case err := <-again:
+			t.Fatalf("the fourth term's second act did not wait for the first: %v", err)
+		default:
+		}
+		leave()
+		if err := errors.Join(<-fourth, <-again); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestActsOfOneTermRunSideBySide(t *testing.T) {
 	var g fence.Gate
 	_, leave, err := g.Enter(t.Context(), term(1, "a"))
