@@ -36,8 +36,9 @@
 //	election.by, .why      who asked for the end of a term, and why in that one's words
 //
 // Claims, renewals that failed, releases, and notes (a lost answer that was
-// resolved, say) are events of the span in which they occur. A term that nobody
-// asked to end has the status Error. Tokens are never shown.
+// resolved, say) are events of the span in which they occur. Their texts are cut
+// at 4 KiB, and lose what is no UTF-8. A term that nobody asked to end has the
+// status Error. Tokens are never shown.
 //
 // # Metrics
 //

@@ -2,11 +2,14 @@ package leaderotel_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -288,6 +291,60 @@ func TestNoSpanHoldsAToken(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An OTLP exporter refuses a whole batch of spans for one string that is no
+// UTF-8, and a stack may be long.
+func TestWhatOthersWordIsShortUTF8InEverySpan(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
+		promoted := 0
+		foul := errors.New("bad \xff word" + strings.Repeat("é", 8<<10))
+		e := begin(t.Context(), t, foulStore{g.Store("a"), foul}, l.Hooks(), func(e leader.Election) {
+			e.OnPromote(func(context.Context, string) {
+				if promoted++; promoted == 1 {
+					panic("bad \xff byte")
+				}
+			})
+		})
+		time.Sleep(time.Minute)
+		g.Store("a").CutOff()
+		time.Sleep(time.Minute)
+		g.Store("a").Reconnect()
+		time.Sleep(time.Minute)
+		stop(t, e)
+		seen := make(map[attribute.Key]bool)
+		for _, s := range l.spans.Ended() {
+			attrs := s.Attributes()
+			for _, e := range s.Events() {
+				attrs = append(attrs, e.Attributes...)
+			}
+			for _, a := range attrs {
+				text := a.Value.String()
+				seen[a.Key] = seen[a.Key] || strings.Contains(text, "bad  ")
+				if !utf8.ValidString(text) || len(text) > 4<<10 {
+					t.Errorf("%s of %s has %d bytes: %.100q", a.Key, s.Name(), len(text), text)
+				}
+			}
+		}
+		if !seen["election.text"] || !seen["election.error"] {
+			t.Errorf("what was to be seen was not: %v", seen)
+		}
+	})
+}
+
+// A foulStore words the failures of another.
+type foulStore struct {
+	*leadertest.Store
+
+	word error
+}
+
+func (s foulStore) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	revision, err := s.Store.CompareAndSwap(ctx, w)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", s.word, err)
+	}
+	return revision, err
 }
 
 // collect reads the metrics, by their names.

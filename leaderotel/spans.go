@@ -2,6 +2,7 @@ package leaderotel
 
 import (
 	"context"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -123,16 +124,26 @@ func (s *spans) call(c leader.Call) {
 		attribute.String("election.outcome", c.Outcome.String()), attribute.Float64("election.took", c.Took.Seconds()),
 	}
 	if c.Err != nil {
-		attrs = append(attrs, attribute.String("election.error", c.Err.Error()))
+		attrs = append(attrs, attribute.String("election.error", bounded(c.Err.Error())))
 	}
 	s.open.AddEvent(c.Kind, trace.WithTimestamp(c.Sent.Add(c.Took)), trace.WithAttributes(attrs...))
+}
+
+// maxText cuts texts, such as the stack of a panic.
+const maxText = 4 << 10
+
+// bounded makes an attribute of what a store's error or the program's panic
+// says. An OTLP exporter refuses the whole batch for one string that is no
+// UTF-8.
+func bounded(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
 }
 
 func (s *spans) note(n leader.Note) {
 	if s.open == nil {
 		return
 	}
-	attrs := []attribute.KeyValue{attribute.String("election.text", n.Text)}
+	attrs := []attribute.KeyValue{attribute.String("election.text", bounded(n.Text))}
 	if n.Call != "" {
 		attrs = append(attrs, attribute.String("election.call", n.Call))
 	}
