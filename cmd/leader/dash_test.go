@@ -314,13 +314,18 @@ type news struct {
 		Group  string `json:"group"`
 		Leader string `json:"leader"`
 		Term   string `json:"term"`
-		Terms  []struct {
+		Paused *struct {
+			By  string `json:"by"`
+			Why string `json:"why"`
+		} `json:"paused"`
+		Terms []struct {
 			Leader string `json:"leader"`
 			Reason string `json:"reason"`
 			Began  int64  `json:"began"`
 			Ended  int64  `json:"ended"`
 		} `json:"terms"`
 	} `json:"groups"`
+	Gone    []string `json:"gone"`
 	Renewed []struct {
 		Group string `json:"group"`
 		Left  int64  `json:"left"`

@@ -268,6 +268,12 @@ func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 		{"nobody has ever led", []string{knownX + "0x60", pausedX + "0x60", seesX + "1x60"}, nil},
 		{"nobody leads, since the group is paused", []string{knownX + "1x20 0x40", pausedX + "0x20 1x40", seesX + "1x60"}, nil},
 		{"a pause is forgotten", []string{knownX + "0x2900", pausedX + "1x2900", seesX + "1x2900"}, []string{"ElectionGroupPausedForLong"}},
+		{"a group is paused before its first leader, which comes later", []string{
+			knownX + "0x60 1x60", pausedX + "1x60 0x60", groupTermX + "0x60 7x60", seesX + "1x120",
+		}, nil},
+		{"a group is paused, loses its record, and is resumed", []string{
+			knownX + "1x20 0x40 _x60", pausedX + "0x20 1x40 _x60", groupTermX + "7x40 0x20 _x60", seesX + "1x120",
+		}, nil},
 		{"the leadership flaps", []string{
 			knownX + "1x60", groupTermX + "1x2 2x2 3x2 4x2 5x2 6x2 7x2 8x2", groupTermY + "1x2 2x2 3x2 4x2 5x2 6x2 7x2 8x2",
 		}, []string{"ElectionGroupFlapping"}},

@@ -33,13 +33,15 @@ const (
 	retry = time.Second
 )
 
-// A Group is what is known of a group.
+// A Group is what is known of a group. One of which the store has no record is
+// known while it is paused, with leader.ReasonAbsent.
 type Group struct {
 	leader.LeaderInfo
 	// Latest is the number of the term that lasts, or of the last one that was
 	// seen: a deletion, or what nobody can read, tells of none.
 	Latest uint64
-	// Heard is when its record arrived last, by this machine's clock.
+	// Heard is when its record arrived last, by this machine's clock, and zero
+	// if none did.
 	Heard time.Time
 	// Window is how long the lease was good for when its record arrived.
 	Window time.Duration
@@ -89,6 +91,9 @@ func (g *Group) Since() time.Time {
 		return t.Began
 	}
 }
+
+// absent reports whether the store has no record of the group.
+func (g *Group) absent() bool { return g.ID == "" && g.Reason == leader.ReasonAbsent }
 
 // Forgotten reports whether an operator marked the group as gone for good.
 func (g *Group) Forgotten() bool { return g.ID == "" && g.Reason == leader.ReasonForgotten }
@@ -146,7 +151,7 @@ func (b *Board) Follow(ctx context.Context, st store.PatternWatcher, failed func
 	return leader.ObserveFuncWithStore(ctx, countingStore{st, b}, ">", leader.Observer{
 		Leader:  func(info leader.LeaderInfo) { b.update(func() { b.leader(info, time.Now()) }) },
 		Renewed: func(info leader.LeaderInfo) { b.update(func() { b.renewal(info, time.Now()) }) },
-		Present: func() { b.update(func() { b.state.Complete, b.state.Failure = true, "" }) },
+		Present: func() { b.update(b.present) },
 		Failed: func(err error) {
 			news := false
 			b.update(func() { news = b.failure(app.Words(err)) })
@@ -155,6 +160,14 @@ func (b *Board) Follow(ctx context.Context, st store.PatternWatcher, failed func
 			}
 		},
 	})
+}
+
+// present notes that all records have been read.
+func (b *Board) present() {
+	b.state.Complete, b.state.Failure = true, ""
+	for group := range b.pauses {
+		b.settle(group)
+	}
 }
 
 func (b *Board) failure(text string) (news bool) {
@@ -214,7 +227,29 @@ func (b *Board) control(e store.Entry) {
 		if g := b.find(group); g != nil {
 			b.pause(g)
 		}
+		b.settle(group)
 	})
+}
+
+// settle keeps a group of which the store has no record while it is paused, and
+// no longer: nobody will lead it until somebody sees that pause. That there is
+// no record is not known before all have been read.
+func (b *Board) settle(group string) {
+	_, paused := b.pauses[group]
+	switch g := b.find(group); {
+	case g == nil && paused && b.state.Complete:
+		b.add(group)
+	case g != nil && !paused && g.absent():
+		b.remove(group)
+		b.fill()
+	}
+}
+
+// remove takes a group off the board.
+func (b *Board) remove(group string) {
+	delete(b.groups, group)
+	delete(b.ignored, group)
+	delete(b.malformed, group)
 }
 
 // pause tells a group whether it is paused.
@@ -243,6 +278,8 @@ func (b *Board) renewal(info leader.LeaderInfo, now time.Time) {
 		if g = b.add(info.Group); g == nil {
 			return
 		}
+	}
+	if g.absent() {
 		b.tell(g, info, true, now)
 	}
 	g.take(info)
@@ -267,14 +304,13 @@ func (g *Group) confirm() { g.Confirmed, g.Renewed, g.Silent, g.Own = true, time
 // leader takes in who leads now.
 func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
 	if info.ID == "" && info.Reason == leader.ReasonAbsent {
-		delete(b.groups, info.Group)
-		delete(b.ignored, info.Group)
-		delete(b.malformed, info.Group)
+		b.remove(info.Group)
+		b.settle(info.Group)
 		b.fill()
 		return
 	}
 	g := b.find(info.Group)
-	found := g == nil && !b.state.Complete // it stood there before we looked
+	found := (g == nil || g.absent()) && !b.state.Complete // it stood there before we looked
 	if g == nil {
 		if g = b.add(info.Group); g == nil {
 			return
@@ -320,7 +356,8 @@ func (b *Board) tell(g *Group, info leader.LeaderInfo, found bool, now time.Time
 	}
 }
 
-// add adds a group, or returns nil if there are too many.
+// add adds a group of which no record is known yet, or returns nil if there are
+// too many.
 func (b *Board) add(name string) *Group {
 	if !store.ValidKey(name) {
 		return nil // no candidate can stand for it
@@ -329,7 +366,7 @@ func (b *Board) add(name string) *Group {
 		b.groups, b.ignored = make(map[string]*Group), make(map[string]*Group)
 	}
 	g := &Group{Malformed: b.malformed[name].count}
-	g.Group = name
+	g.Group, g.Reason = name, leader.ReasonAbsent
 	switch {
 	case len(b.groups) < MaxGroups:
 		b.groups[name] = g
@@ -393,7 +430,7 @@ func (g *Group) enthrone(before leader.LeaderInfo, found bool, now time.Time) {
 		return
 	}
 	g.end(now, ReasonUnseen, "", "")
-	if before.ID != "" || before.Reason != "" {
+	if before.ID != "" || before.Reason != "" && before.Reason != leader.ReasonAbsent {
 		reason := before.Reason
 		if before.ID != "" {
 			reason = ReasonUnseen

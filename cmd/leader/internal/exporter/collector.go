@@ -53,10 +53,10 @@ func define(m metric) definition {
 		info:      {name: "election_group_leader_info", help: "Always 1; who leads, and what it says of itself.", labels: []string{"leader", "address", "version"}},
 		term:      {name: "election_group_term", help: "Number of the term; of the last one that was seen if nobody leads."},
 		age:       {name: "election_group_state_age_seconds", help: "For how long the leader has led or, if nobody leads, nobody has; absent if that began before it was seen."},
-		silence:   {name: "election_group_last_renewal_age_seconds", help: "How long ago the leader's record last arrived here."},
+		silence:   {name: "election_group_last_renewal_age_seconds", help: "How long ago the leader's record last arrived here; absent if none did."},
 		remaining: {name: "election_group_lease_remaining_seconds", help: "How long nobody else leads, if no renewal follows and nobody releases; 0 if nobody leads."},
 		changes:   {name: "election_group_leader_changes_total", help: "Leaders that followed another, by why the other left; unseen if that was not heard.", counter: true, labels: []string{"reason"}},
-		vacant:    {name: "election_group_vacant", help: "1 while nobody leads, by why; absent otherwise.", labels: []string{"reason"}},
+		vacant:    {name: "election_group_vacant", help: "1 while nobody leads, by why: absent, if it is paused and there is no record. There is no such series otherwise.", labels: []string{"reason"}},
 		paused:    {name: "election_group_paused", help: "1 while an operator's pause keeps everybody from leading, 0 otherwise."},
 		malformed: {name: "election_group_malformed_records_total", help: "Records that could not be read.", counter: true},
 		groups:    {name: "election_observer_groups", help: "Groups that are followed.", observer: true},
@@ -155,7 +155,9 @@ func (s *scrape) group(g board.Group) {
 	if since := g.Since(); !since.IsZero() {
 		put(age, max(0, s.now.Sub(since).Seconds()))
 	}
-	put(silence, max(0, s.now.Sub(g.Heard).Seconds()))
+	if !g.Heard.IsZero() {
+		put(silence, max(0, s.now.Sub(g.Heard).Seconds()))
+	}
 	put(paused, number(g.Paused))
 	put(malformed, float64(g.Malformed))
 	left := 0.0

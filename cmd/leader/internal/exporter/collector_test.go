@@ -86,3 +86,31 @@ func TestHowLongALeaderHasLedIsShown(t *testing.T) {
 		}
 	})
 }
+
+// An alert is to remind of a pause that keeps the first leader away.
+func TestAGroupThatIsPausedBeforeItsFirstLeaderIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		st.Put("_ctl.early", []byte(`{"paused":{"by":"ann"}}`))
+		scraped := follow(t, st)
+		demand := func(when string, want map[string]float64) {
+			t.Helper()
+			for name, value := range want {
+				if got := scraped(name); got != value {
+					t.Errorf("%s: %s is %v, want %v", when, name, got, value)
+				}
+			}
+		}
+		demand("paused", map[string]float64{
+			"election_group_paused": 1, "election_group_leader_known": 0, "election_group_vacant": 1, "election_group_term": 0,
+			"election_group_state_age_seconds": -1, "election_group_last_renewal_age_seconds": -1, "election_group_lease_remaining_seconds": 0,
+			"election_observer_groups": 1,
+		})
+		st.Put("_ctl.early", []byte(`{}`))
+		demand("resumed", map[string]float64{"election_group_paused": -1, "election_group_leader_known": -1, "election_observer_groups": 0})
+		st.Put("early", []byte(`{"id":"a","token":"t","ttl":3000}`))
+		demand("led", map[string]float64{
+			"election_group_paused": 0, "election_group_leader_known": 1, "election_group_vacant": -1, "election_group_leader_changes_total": -1,
+		})
+	})
+}

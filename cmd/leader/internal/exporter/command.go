@@ -36,7 +36,7 @@ election_observer_… and carry bucket alone. Labels that hold what people write
 are cut at 128 bytes, and have one series per group:
 
 ` + describe() + `
-A group of which the bucket knows nothing any more, or that is marked as gone (leader forget) unless --all is given, has no series. Counters start with the exporter.
+A group that has no record and is not paused, or that is marked as gone (leader forget) unless --all is given, has no series. Counters start with the exporter.
 
 The exporter has no access control of its own: serve other than loopback addresses to those who may see who leads.
 
