@@ -70,8 +70,9 @@ func UnaryAsker(v *proof.Verifier) grpc.UnaryClientInterceptor {
 func StreamAsker(v *proof.Verifier) grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		challenge := proof.NewChallenge()
-		// Whoever gets an error from RecvMsg need not end the stream, and an
-		// answer that is refused has ended nothing.
+		// Whoever gets an error from RecvMsg, or one other than io.EOF from
+		// SendMsg or Header, need not end the stream, and an answer that is
+		// refused has ended nothing.
 		ctx, end := context.WithCancel(ctx)
 		stream, err := open(challenged(ctx, challenge), desc, cc, method, opts...)
 		if err != nil {
@@ -134,13 +135,35 @@ func (s *askedStream) RecvMsg(m any) error {
 	return err
 }
 
+// SendMsg sends a message.
+func (s *askedStream) SendMsg(m any) error {
+	err := s.ClientStream.SendMsg(m)
+	s.aborted(err)
+	return err
+}
+
+// Header returns the header of the answer, of which nothing is proved yet.
+func (s *askedStream) Header() (metadata.MD, error) {
+	header, err := s.ClientStream.Header()
+	s.aborted(err)
+	return header, err
+}
+
+// aborted ends a stream after an error by which nobody need receive any more.
+// After io.EOF the caller receives why.
+func (s *askedStream) aborted(err error) {
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.end()
+	}
+}
+
 func (s *askedStream) received(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err != nil && !errors.Is(err, io.EOF) && unclaimed(err) {
 		return err
 	}
 	s.once.Do(func() {
-		header, _ := s.Header() // without one there is no proof
+		header, _ := s.ClientStream.Header() // without one there is no proof
 		s.err = s.judge(header)
 	})
 	if s.err != nil {

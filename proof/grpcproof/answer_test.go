@@ -224,6 +224,58 @@ func TestAStreamOfOneAnswerEndsWithIt(t *testing.T) {
 	}
 }
 
+// Who gets an error of a stream's SendMsg need do no more with it, either.
+func TestAStreamOnWhichNothingCanBeSentEnds(t *testing.T) {
+	s := newScene(t)
+	var ended func() error
+	conn := s.connect(healthOf(new(answerer)), func(ctx context.Context) { ended = ctx.Err })
+	desc := grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	stream, err := conn.NewStream(t.Context(), &desc, grpc_health_v1.Health_Watch_FullMethodName, grpc.MaxCallSendMsgSize(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = stream.SendMsg(&grpc_health_v1.HealthCheckRequest{Service: "longer than that"})
+	if status.Code(err) != codes.ResourceExhausted || ended() == nil {
+		t.Errorf("%v; its context has ended: %v", err, ended())
+	}
+}
+
+// A broken one is the stream of another interceptor.
+type broken struct {
+	grpc.ClientStream
+
+	err error
+}
+
+func (b broken) SendMsg(any) error            { return b.err }
+func (b broken) Header() (metadata.MD, error) { return nil, b.err }
+
+// After io.EOF the caller receives why, which a stream that has ended may not
+// tell.
+func TestAStreamEndsWithTheErrorsAfterWhichNobodyReceives(t *testing.T) {
+	for err, ends := range map[error]bool{io.EOF: false, status.Error(codes.Internal, "broken"): true} {
+		for name, call := range map[string]func(grpc.ClientStream) error{
+			"SendMsg": func(stream grpc.ClientStream) error { return stream.SendMsg(nil) },
+			"Header":  func(stream grpc.ClientStream) error { _, err := stream.Header(); return err },
+		} {
+			var ended func() error
+			open := func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+				ended = ctx.Err
+				return broken{err: err}, nil
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			stream, failure := grpcproof.StreamAsker(nil)(ctx, new(grpc.StreamDesc), nil, "", open)
+			if failure != nil {
+				t.Fatal(failure)
+			}
+			if got := call(stream); !errors.Is(got, err) || (ended() != nil) != ends {
+				t.Errorf("%s, %v: %v; its context has ended: %v", name, err, got, ended())
+			}
+			cancel()
+		}
+	}
+}
+
 func TestAnswersOfImpostorsAreRefused(t *testing.T) {
 	s, stranger := newScene(t), newScene(t)
 	e := &leads{7}
