@@ -47,16 +47,17 @@
 //
 // The guard must last as long as the data. [ErrUnfit] tells of streams that
 // would drop it: by age (unless the stream allows per-message TTLs, by which
-// the guard is exempted), by limits that discard old messages, or by the
-// retention of work queues and of interest. It tells, too, of one in which the
-// guard could not be raised again (discard_new_per_subject).
+// the guard is exempted, and has a subject_delete_marker_ttl), by limits that
+// discard old messages, or by the retention of work queues and of interest. It
+// tells, too, of one in which the guard could not be raised again
+// (discard_new_per_subject).
 //
 // A guard is exempted when it is opened, so before a stream is given a maximum
 // age, per-message TTLs are allowed, and then each group's leader opens again.
 // Where the age comes first, the guard may expire while its term writes, and a
-// stale leader that opens later finds none. A server that restarts drops even
-// exempted messages that are older than the maximum age, unless the stream has
-// a subject_delete_marker_ttl (seen on nats-server 2.15.2).
+// stale leader that opens later finds none. The subject_delete_marker_ttl is
+// asked for since a server that restarts drops even exempted messages that are
+// older than the maximum age, where there is none (seen on nats-server 2.15.2).
 //
 // Warnings of an opened guard tell what weakens it: a stream whose sequences
 // begin again when it is deleted and made anew (natsstore.EnsureBucket makes

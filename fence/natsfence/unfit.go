@@ -24,6 +24,8 @@ func fit(c jetstream.StreamConfig) error {
 	check(c.DiscardNewPerSubject, "it refuses to replace the guard, which each term raises: without discard_new_per_subject")
 	check(c.MaxAge > 0 && !c.AllowMsgTTL, fmt.Sprintf("messages expire after %v, and the guard with them: allow per-message TTLs, "+
 		"by which the guard is exempted, or set no maximum age", c.MaxAge))
+	check(c.MaxAge > 0 && c.AllowMsgTTL && c.SubjectDeleteMarkerTTL <= 0, fmt.Sprintf("messages expire after %v, and a server that restarts drops "+
+		"the exempted guard with them: set a subject_delete_marker_ttl, with which it does not, or no maximum age", c.MaxAge))
 	old := c.Discard == jetstream.DiscardOld
 	check(old && c.MaxMsgs > 0, "a full stream discards its oldest messages, the guard among them: discard new ones, or limit per subject")
 	check(old && c.MaxBytes > 0, "a full stream discards its oldest messages, the guard among them: discard new ones, or set no limit in bytes")

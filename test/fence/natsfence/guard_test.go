@@ -283,6 +283,7 @@ func TestGuardOutlivesTheAgeOfItsStream(t *testing.T) {
 	srv := natslab.Start(t)
 	js := stream(t, srv.Connect(t), jetstream.StreamConfig{
 		Name: "EVENTS", Subjects: []string{"events.>"}, MaxAge: time.Second, AllowMsgTTL: true,
+		SubjectDeleteMarkerTTL: time.Second,
 	})
 	s, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "events.fence", term(7, "a"))
 	if err != nil {
@@ -307,6 +308,21 @@ func TestGuardOutlivesTheAgeOfItsStream(t *testing.T) {
 	if _, err := s.Publish(natslab.Within(t), "events.sent", nil); err != nil {
 		t.Error(err)
 	}
+
+	// Without markers a server that starts drops the guard: see
+	// TestStreamsThatWouldDropTheGuardAreRefused.
+	srv.Stop()
+	srv.Run()
+	natslab.Eventually(t, "the guard stands after a restart", func(ctx context.Context) error {
+		_, err := natsfence.OpenStream(ctx, js, "EVENTS", "events.fence", term(6, "stale"))
+		if err == nil {
+			t.Fatal("a stale term opens")
+		}
+		if !errors.Is(err, fence.ErrStale) {
+			return err
+		}
+		return nil
+	})
 }
 
 // An operator limits the age of a stream, which had no limit when the guard was
@@ -351,7 +367,7 @@ func TestGuardOutlivesAnAgeThatIsSetLater(t *testing.T) {
 			if _, err := s.Publish(natslab.Within(t), sent, []byte("7")); err != nil {
 				t.Fatal(err)
 			}
-			cfg.MaxAge = time.Second
+			cfg.MaxAge, cfg.SubjectDeleteMarkerTTL = time.Second, time.Second
 			if _, err := js.UpdateStream(natslab.Within(t), cfg); err != nil {
 				t.Fatal(err)
 			}
@@ -405,6 +421,7 @@ func TestStreamsThatWouldDropTheGuardAreRefused(t *testing.T) {
 	nc := srv.Connect(t)
 	for name, cfg := range map[string]jetstream.StreamConfig{
 		"age":      {MaxAge: time.Hour},
+		"restart":  {MaxAge: time.Hour, AllowMsgTTL: true},
 		"messages": {MaxMsgs: 100},
 		"bytes":    {MaxBytes: 1 << 20},
 		"work":     {Retention: jetstream.WorkQueuePolicy},
