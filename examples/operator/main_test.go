@@ -369,6 +369,26 @@ func stepDown(t *testing.T, s *stage, leads *copied, term uint64) {
 	}
 	leads.ends(t, 1)
 	s.shows("two", func(now uint64) bool { return now > term })
+	t.Run("AnotherGroup", func(t *testing.T) { anotherGroup(t, s) })
+}
+
+// anotherGroup has a LeaderGroup name one that has no record.
+func anotherGroup(t *testing.T, s *stage) {
+	g := &LeaderGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders"}}
+	if err := s.admin.Patch(natslab.Within(t), g, client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"group": "invoices"}}`))); err != nil {
+		t.Fatal(err)
+	}
+	natslab.Eventually(t, "the status says that nobody leads", func(ctx context.Context) error {
+		var m corev1.ConfigMap
+		if err := errors.Join(s.admin.Get(ctx, client.ObjectKeyFromObject(g), &m), s.admin.Get(ctx, client.ObjectKeyFromObject(g), g)); err != nil {
+			return err
+		}
+		condition := meta.FindStatusCondition(g.Status.Conditions, led)
+		if g.Status.Leader != "" || condition == nil || condition.Reason != "Vacant" || m.Data["group"] != "invoices" || m.Data["leader"] != "" {
+			return fmt.Errorf("%v, %+v", m.Data, g.Status)
+		}
+		return nil
+	})
 }
 
 // lateWrites are those that the killed operator had not sent yet, by its

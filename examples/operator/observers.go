@@ -29,6 +29,7 @@ type watched struct {
 	namers int
 	stop   context.CancelFunc // nil before the manager's run
 	seen   map[string]observation
+	whole  bool // seen has all groups that are there
 }
 
 // A place is a group of a bucket.
@@ -62,10 +63,10 @@ func (o *observers) Start(ctx context.Context) error {
 	return nil
 }
 
-// leader returns who leads, as far as it is known, for a LeaderGroup that names
-// the place. Its bucket is watched from now on, in place of one that the
+// leader returns who leads, and whether that is known, for a LeaderGroup that
+// names the place. Its bucket is watched from now on, in place of one that the
 // LeaderGroup has named before.
-func (o *observers) leader(namer types.NamespacedName, p place) (observation, bool) {
+func (o *observers) leader(namer types.NamespacedName, p place) (seen observation, known bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.named[namer] != p.bucket {
@@ -81,8 +82,9 @@ func (o *observers) leader(namer types.NamespacedName, p place) (observation, bo
 		o.named[namer] = p.bucket
 		w.namers++
 	}
-	s, ok := o.buckets[p.bucket].seen[p.group]
-	return s, ok
+	w := o.buckets[p.bucket]
+	seen, known = w.seen[p.group]
+	return seen, known || w.whole
 }
 
 // forget takes in that a LeaderGroup is gone.
@@ -116,11 +118,16 @@ func (o *observers) observe(bucket string, w *watched) {
 	ctx, stop := context.WithCancel(o.ctx)
 	w.stop = stop
 	see := func(info leader.LeaderInfo) { o.see(ctx, bucket, w, info) }
+	present := func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		w.whole = true
+	}
 	o.running.Go(func() {
 		defer stop()
 		// A renewal may come with another address.
 		_ = leader.ObserveFunc(ctx, o.nc, bucket, ">", leader.Observer{
-			Leader: see, Renewed: see, Failed: func(error) {}, // which is tried again
+			Leader: see, Renewed: see, Present: present, Failed: func(error) {}, // which is tried again
 		})
 	})
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
@@ -91,6 +94,46 @@ func TestABucketIsWatchedForAsLongAsALeaderGroupNamesIt(t *testing.T) {
 	l.watches(none)
 	// And one that returns is watched again.
 	l.awaits(first, "one", "a.example")
+}
+
+// A group without a record has no leader, and is not told of.
+func TestAGroupThatIsNotThereIsKnownToHaveNoLeader(t *testing.T) {
+	l := newLookout(t)
+	l.put("one", "a.example")
+	namer, absent := types.NamespacedName{Name: "first"}, place{"one", "invoices"}
+	if seen, known := l.leader(namer, absent); known {
+		t.Errorf("before its bucket was read: %+v", seen)
+	}
+	natslab.Eventually(t, "its absence is known", func(context.Context) error {
+		if seen, known := l.leader(namer, absent); !known || seen.ID != "" {
+			return fmt.Errorf("%v, %+v", known, seen)
+		}
+		return nil
+	})
+	if seen, known := l.leader(namer, place{"none", "orders"}); known {
+		t.Errorf("in a bucket that is not there: %+v", seen)
+	}
+}
+
+// A status is better than none only if it is that of the group that is named
+// now.
+func TestAStatusIsKeptWhileNothingElseIsKnownOfItsGroup(t *testing.T) {
+	g := &LeaderGroup{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: LeaderGroupSpec{Group: "orders"}}
+	if g.keeps(false) {
+		t.Error("there is no status, and it is kept")
+	}
+	g.Status, _ = statusOf(g, observation{LeaderInfo: leader.LeaderInfo{ID: "a", Term: 1}}, leader.Term{Number: 8}, time.Now())
+	if !g.keeps(false) || g.keeps(true) {
+		t.Errorf("kept %v where nothing is known, and %v where it is", g.keeps(false), g.keeps(true))
+	}
+	g.Spec.Group, g.Generation = "orders-v2", 2
+	if g.keeps(false) {
+		t.Error("the status is that of another group, and is kept")
+	}
+	g.Status, _ = statusOf(g, observation{}, leader.Term{Number: 8}, time.Now())
+	if c := g.Status.Conditions[0]; c.Reason != "Vacant" || g.Status.Leader != "" || !g.keeps(false) {
+		t.Errorf("%+v, kept %v", g.Status, g.keeps(false))
+	}
 }
 
 func TestTheAddressOfALeaderIsShownWhenItChanges(t *testing.T) {

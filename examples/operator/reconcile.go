@@ -107,9 +107,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	seen, ok := r.observers.leader(request.NamespacedName, r.place(&g))
-	if !ok && len(g.Status.Conditions) > 0 {
-		// What another operator has seen is better than nothing.
+	seen, known := r.observers.leader(request.NamespacedName, r.place(&g))
+	if g.keeps(known) {
 		return ctrl.Result{RequeueAfter: 5 * time.Second}, nil
 	}
 	err = errors.Join(
@@ -117,6 +116,17 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		applyStatus(ctx, r.Client, &g, seen, term, time.Now()),
 	)
 	return ctrl.Result{RequeueAfter: time.Minute}, err
+}
+
+// keeps reports whether the status stays as it is: what another operator has
+// seen is better than nothing, unless it has seen the group that was named
+// before.
+func (g *LeaderGroup) keeps(known bool) bool {
+	if known {
+		return false
+	}
+	condition := meta.FindStatusCondition(g.Status.Conditions, led)
+	return condition != nil && condition.ObservedGeneration == g.Generation
 }
 
 // applyConfigMap writes the ConfigMap of a LeaderGroup.
