@@ -234,16 +234,16 @@ type simProc struct {
 	sick     atomic.Bool
 
 	mu      sync.Mutex
-	end     context.CancelFunc         // of the context of Start
-	told    leader.LeaderInfo          // by OnLeaderChange
-	seen    leader.LeaderInfo          // by Observe
-	tasks   map[uint64]context.Context // those of operations under way
-	leading leader.Term                // promoted and not demoted yet
-	work    context.Context            // descends from that of the term
-	over    bool                       // the term has ended while the work went on
-	lost    time.Duration              // when, by the machine's monotonic clock
-	drain   time.Duration              // DemoteTimeout
-	ttl     time.Duration              // of its lease
+	end     context.CancelFunc      // of the context of Start
+	told    leader.LeaderInfo       // by OnLeaderChange
+	seen    leader.LeaderInfo       // by Observe
+	tasks   map[uint64]func() error // how those operations stand that are under way
+	leading leader.Term             // promoted and not demoted yet
+	work    context.Context         // descends from that of the term
+	over    bool                    // the term has ended while the work went on
+	lost    time.Duration           // when, by the machine's monotonic clock
+	drain   time.Duration           // DemoteTimeout
+	ttl     time.Duration           // of its lease
 }
 
 func simulate(t *testing.T, seed uint64, total *simCount) {
@@ -649,13 +649,13 @@ func (p *simProc) operate(long time.Duration) {
 		n := uint64(p.w.operations.Add(1))
 		p.judgeAlone(p.w.rivals(p), "an operation begins")
 		// As the work, it goes by a context that descends from its own.
-		ctx, cancel := context.WithCancel(ctx)
+		work, cancel := context.WithCancel(ctx)
 		defer cancel()
 		p.mu.Lock()
 		if p.tasks == nil {
-			p.tasks = map[uint64]context.Context{}
+			p.tasks = map[uint64]func() error{}
 		}
-		p.tasks[n] = ctx
+		p.tasks[n] = work.Err
 		p.mu.Unlock()
 		defer func() {
 			p.mu.Lock()
@@ -663,7 +663,7 @@ func (p *simProc) operate(long time.Duration) {
 			delete(p.tasks, n)
 		}()
 		select {
-		case <-ctx.Done():
+		case <-work.Done():
 		case <-time.After(long):
 		}
 		return nil
@@ -674,8 +674,8 @@ func (p *simProc) operate(long time.Duration) {
 func (p *simProc) operates() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, ctx := range p.tasks {
-		if ctx.Err() == nil {
+	for _, over := range p.tasks {
+		if over() == nil {
 			return true
 		}
 	}

@@ -301,7 +301,8 @@ func TestWhatOthersWordIsShortUTF8InEverySpan(t *testing.T) {
 		foul := errors.New("bad \xff word" + strings.Repeat("é", 8<<10))
 		e := begin(t.Context(), t, foulStore{g.Store("a"), foul}, l.Hooks(), func(e leader.Election) {
 			e.OnPromote(func(context.Context, string) {
-				if promoted++; promoted == 1 {
+				promoted++
+				if promoted == 1 {
 					panic("bad \xff byte")
 				}
 			})

@@ -102,12 +102,14 @@ func TestListLeavesForgottenGroupsOutThatArePaused(t *testing.T) {
 	}
 	w := l.follow("ls", "-w", "-o", "json")
 	var g read.Group
-	if w.next(&g); g.Group != "other" {
+	w.next(&g)
+	if g.Group != "other" {
 		t.Errorf("%+v", g)
 	}
 	l.run(0, "pause", "other", "--yes", "--timeout", "60s")
 	for g = (read.Group{}); !g.Paused; {
-		if w.next(&g); g.Group != "other" {
+		w.next(&g)
+		if g.Group != "other" {
 			t.Fatalf("%+v", g)
 		}
 	}

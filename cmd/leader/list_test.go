@@ -66,7 +66,8 @@ func TestListShowsAGroupThatIsPausedBeforeItsFirstLeader(t *testing.T) {
 	// Who waits is told, too.
 	var g read.Group
 	out, _ := l.run(0, "wait", "early", "--vacant", "-o", "json")
-	if decodeStrictly(t, out, &g); !g.Paused || g.PausedWhy != "not yet" {
+	decodeStrictly(t, out, &g)
+	if !g.Paused || g.PausedWhy != "not yet" {
 		t.Errorf("%s", out)
 	}
 	_, stderr := l.run(6, "wait", "early", "--timeout", "2s")

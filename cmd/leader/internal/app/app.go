@@ -146,13 +146,7 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 		return nil, err
 	}
 	s.closers = append(s.closers, s.NC.Close)
-	if command != "doctor" { // which tells what else there is
-		err = s.needsJetStream()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, s.needsJetStream()
 }
 
 // Began reports whether the session has started a process: that of its server,

@@ -131,9 +131,10 @@ func absolute(path string) string {
 // --bucket, for all that a command does with them. Another one that the command
 // line itself gives is refused, and one of the environment gives way. The parser
 // calls it, with what it is bound to, and with what it has parsed.
-func (t *Target) AfterApply(drivers Drivers, line *kong.Context) (err error) {
-	given, nats := t.Bucket, false
-	*t, nats, err = t.onNATS()
+func (t *Target) AfterApply(drivers Drivers, line *kong.Context) error {
+	given := t.Bucket
+	named, nats, err := t.onNATS()
+	*t = named
 	t.Drivers, t.typed = drivers, typed(line, "bucket")
 	switch {
 	case t.typed && !nats && !t.Dev:

@@ -15,10 +15,11 @@ import (
 // fail in words of its own otherwise, and some would wait until their time is
 // over, since elsewhere such an answer may pass: another server of a cluster,
 // or the one behind a leaf node, may answer yet. So only a server that stands
-// alone, and says that it has none, is asked.
+// alone, and says that it has none, is asked. The doctor tells what else there
+// is.
 func (s *Session) needsJetStream() error {
 	has, _ := s.NC.ConnectedServerJetStream()
-	if has || s.NC.ConnectedClusterName() != "" || s.Domain != "" {
+	if s.command == "doctor" || has || s.NC.ConnectedClusterName() != "" || s.Domain != "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), min(s.Timeout, time.Second))
