@@ -132,8 +132,8 @@ func Latest(ctx context.Context, js jetstream.JetStream, bucket, pattern string)
 
 // Recent returns what candidates told of terms since a time, of all groups, and
 // besides the latest promotion and demotion of each group, however old. Of a
-// stream with more messages than most it reads the last ones, and Complete is
-// accordingly later.
+// stream with more messages than most, those of other buckets among them, it
+// reads the last ones, and Complete is accordingly later.
 func Recent(ctx context.Context, js jetstream.JetStream, bucket string, since time.Time, most uint64) (History, error) {
 	s, h, err := open(ctx, js, bucket)
 	if err != nil {
@@ -154,13 +154,55 @@ func Recent(ctx context.Context, js jetstream.JetStream, bucket string, since ti
 		return h, err
 	}
 	h.Advisories = slices.DeleteFunc(h.Advisories, func(a advisory.Advisory) bool { return !ofTerms(a.Event) })
-	if cut && len(h.Advisories) > 0 {
-		since = h.Advisories[0].Time
+	if cut {
+		first, err := storedAt(ctx, s, cfg.OptStartSeq)
+		if err != nil {
+			return h, err
+		}
+		if first.IsZero() {
+			first = state.LastTime // it was emptied meanwhile
+		}
+		since = later(since, first)
 	}
-	if since.After(h.Complete) {
-		h.Complete = since
-	}
+	h.Complete = later(h.Complete, since)
 	return h.add(ctx, s, latest(bucket, ">"))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// storedAt returns when the server stored the message with a sequence number,
+// or the first that is left after it; zero if there is none. It asks a consumer,
+// of whatever subject, since a reader need not have the right to get a message.
+func storedAt(ctx context.Context, s jetstream.Stream, seq uint64) (time.Time, error) {
+	c, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: seq, HeadersOnly: true,
+	})
+	if err != nil {
+		return time.Time{}, refused("reading stream "+s.CachedInfo().Config.Name, err)
+	}
+	info, err := c.Info(ctx)
+	if err != nil || info.NumPending == 0 {
+		return time.Time{}, err
+	}
+	messages, err := c.Messages(jetstream.PullMaxMessages(1))
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer messages.Stop()
+	m, err := messages.Next(jetstream.NextContext(ctx))
+	if err != nil {
+		return time.Time{}, err
+	}
+	meta, err := m.Metadata()
+	if err != nil {
+		return time.Time{}, err
+	}
+	return meta.Timestamp, nil
 }
 
 // ofTerms reports whether an event says something of who leads.

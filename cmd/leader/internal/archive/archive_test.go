@@ -150,8 +150,9 @@ func TestAnEmptiedStreamKnowsNothingOfBeforeItsLastMessage(t *testing.T) {
 
 func TestRecentReadsTheEndOfALongStream(t *testing.T) {
 	s := newShelf(t)
+	var stored []time.Time
 	for term := range uint64(6) {
-		s.tell("jobs", leader.EventPromoted, term)
+		stored = append(stored, s.tell("jobs", leader.EventPromoted, term))
 	}
 	since := s.made.Add(1)
 	// The latest promotion comes twice: once as what was told of late, once as
@@ -164,7 +165,45 @@ func TestRecentReadsTheEndOfALongStream(t *testing.T) {
 	if want := []string{"jobs promoted 4", "jobs promoted 5", "jobs promoted 5"}; !slices.Equal(last, want) {
 		t.Errorf("a stream that is too long: %q", last)
 	}
-	if want := h.Advisories[0].Time; !h.Complete.Equal(want) {
-		t.Errorf("complete since %v, want %v, the time of the first that was read", h.Complete, want)
+	if want := stored[4]; !h.Complete.Equal(want) {
+		t.Errorf("complete since %v, want %v, when the first that was read was stored", h.Complete, want)
+	}
+}
+
+// One stream may keep the advisories of several buckets, and its last messages
+// may all be of others.
+func TestRecentKnowsNothingOfWhatItPassedOverInASharedStream(t *testing.T) {
+	s := newShelf(t)
+	if err := s.js.DeleteStream(s.ctx, Name(bucket)); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := s.js.CreateStream(s.ctx, jetstream.StreamConfig{Name: "ALL", Subjects: []string{advisory.Prefix + ".>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored []time.Time
+	for term := range uint64(5) {
+		stored = append(stored, s.tell("jobs", leader.EventPromoted, term))
+	}
+	for range 10 {
+		ack, err := s.js.Publish(s.ctx, advisory.Subject("other", leader.EventPromoted, "jobs"), []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		msg, err := stream.GetMsg(s.ctx, ack.Sequence)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored = append(stored, msg.Time)
+	}
+	for most, want := range map[uint64]time.Time{10: stored[5], 3: stored[12], 11: stored[4], 14: stored[1], 15: stream.CachedInfo().Created} {
+		h, read := s.recent(s.made.Add(-time.Hour), most)
+		if !h.Complete.Equal(want) || read[len(read)-1] != "jobs promoted 4" || h.Malformed != 0 {
+			t.Errorf("of the last %d: complete since %v, want %v: %q", most, h.Complete, want, read)
+		}
+	}
+	// They may reach back for longer than is asked for.
+	if h, _ := s.recent(stored[7].Add(1), 10); !h.Complete.Equal(stored[7].Add(1)) {
+		t.Errorf("complete since %v, want %v", h.Complete, stored[7].Add(1))
 	}
 }
