@@ -221,11 +221,12 @@ func TestExporterBoundsWhatRecordsMayPutIntoLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	publish("long", `{"id":"w","token":"t","ttl":60000,"version":"`+long+`"}`, nil)
 	publish("malformed", `{"id":`, nil)
 	publish("made-up", `{"reason":"`+long+`"}`, nats.Header{"KV-Operation": []string{"DEL"}})
 	publish("<img>", `{"id":"w","token":"t","ttl":60000}`, nil)
 	url, _ := startServing(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0")
+	awaitPage(t, url, "what was there", has(`election_observer_complete{bucket="leaders"} 1`))
+	publish("long", `{"id":"w","token":"t","ttl":60000,"version":"`+long+`"}`, nil)
 	page := awaitPage(t, url, "the records", has(
 		`election_group_leader_info{address="",bucket="leaders",leader="w",role="long",version="`+strings.Repeat("é", 64)+`"} 1`,
 		`election_group_vacant{bucket="leaders",reason="other",role="made-up"} 1`,
@@ -276,7 +277,7 @@ func TestExporterForgetsGroupsThatAreGone(t *testing.T) {
 		return err
 	})
 	page := awaitPage(t, url, "the group that stays", has(
-		`election_observer_groups{bucket="leaders"} 1`, `election_group_leader_known{bucket="leaders",role="stays"} 1`,
+		`election_observer_groups{bucket="leaders"} 1`, `election_group_paused{bucket="leaders",role="stays"} 0`,
 	))
 	if strings.Contains(page, "goes") {
 		t.Errorf("a group that is gone is shown:\n%s", page)
@@ -334,7 +335,7 @@ func TestExporterWaitsForItsBucket(t *testing.T) {
 	if _, err := l.js.Publish(l.within(), "$KV.later.reports", []byte(`{"id":"w","token":"t","ttl":60000}`)); err != nil {
 		t.Fatal(err)
 	}
-	awaitPage(t, url, "the bucket", has(`election_observer_complete{bucket="later"} 1`, `election_group_leader_known{bucket="later",role="reports"} 1`))
+	awaitPage(t, url, "the bucket", has(`election_observer_complete{bucket="later"} 1`, `election_group_paused{bucket="later",role="reports"} 0`))
 }
 
 func TestExporterTriesItselfOut(t *testing.T) {

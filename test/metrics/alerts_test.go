@@ -266,6 +266,12 @@ func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 		}, []string{"ElectionGroupVacant"}},
 		{"one exporter has just started", []string{knownX + "1x60", knownY + "_x20 0x9 1x31", seesX + "1x60", seesY + "_x20 1x40"}, nil},
 		{"nobody has ever led", []string{knownX + "0x60", pausedX + "0x60", seesX + "1x60"}, nil},
+		{"an exporter is restarted and finds the record of a leader that died long ago", []string{
+			knownX + "0x1600 _x2 _ 0x40", pausedX + "0x1600 _x2 0x42", seesX + "1x1600 _x2 1x42",
+		}, nil},
+		{"an exporter is restarted, and the leader dies meanwhile", []string{
+			knownX + "1x60 _x2 _ 0x40", pausedX + "0x60 _x2 0x42", seesX + "1x60 _x2 1x42",
+		}, []string{"ElectionGroupVacant"}},
 		{"nobody leads, since the group is paused", []string{knownX + "1x20 0x40", pausedX + "0x20 1x40", seesX + "1x60"}, nil},
 		{"a pause is forgotten", []string{knownX + "0x2900", pausedX + "1x2900", seesX + "1x2900"}, []string{"ElectionGroupPausedForLong"}},
 		{"a group is paused before its first leader, which comes later", []string{

@@ -49,12 +49,12 @@ type definition struct {
 // candidates' own view, are none of these.
 func define(m metric) definition {
 	return [metricCount]definition{
-		known:     {name: "election_group_leader_known", help: "1 if somebody leads as far as can be seen from here, 0 otherwise."},
-		info:      {name: "election_group_leader_info", help: "Always 1; who leads, and what it says of itself.", labels: []string{"leader", "address", "version"}},
+		known:     {name: "election_group_leader_known", help: "1 if somebody leads as far as can be seen from here, 0 if nobody does; absent if only a record was found, which does not tell its age, until its leader renews it or its lease has run out."},
+		info:      {name: "election_group_leader_info", help: "Always 1; who leads, and what it says of itself. Absent as election_group_leader_known is.", labels: []string{"leader", "address", "version"}},
 		term:      {name: "election_group_term", help: "Number of the term; of the last one that was seen if nobody leads."},
 		age:       {name: "election_group_state_age_seconds", help: "For how long the leader has led or, if nobody leads, nobody has; absent if that began before it was seen."},
 		silence:   {name: "election_group_last_renewal_age_seconds", help: "How long ago the leader's record last arrived here; absent if none did."},
-		remaining: {name: "election_group_lease_remaining_seconds", help: "How long nobody else leads, if no renewal follows and nobody releases; 0 if nobody leads."},
+		remaining: {name: "election_group_lease_remaining_seconds", help: "How long nobody else leads, if no renewal follows and nobody releases; 0 if nobody leads. Absent as election_group_leader_known is."},
 		changes:   {name: "election_group_leader_changes_total", help: "Leaders that followed another, by why the other left; unseen if that was not heard.", counter: true, labels: []string{"reason"}},
 		vacant:    {name: "election_group_vacant", help: "1 while nobody leads, by why: absent, if it is paused and there is no record. There is no such series otherwise.", labels: []string{"reason"}},
 		paused:    {name: "election_group_paused", help: "1 while an operator's pause keeps everybody from leading, 0 otherwise."},
@@ -147,10 +147,15 @@ func (s *scrape) put(m metric, value float64, labels ...string) {
 // group puts the metrics of one group.
 func (s *scrape) group(g board.Group) {
 	led := g.ID != ""
+	// A leader whose record was found may have died at any time before. If it
+	// were said to lead, the end of its lease would be a false alarm.
+	seen := !led || g.Confirmed
 	put := func(m metric, value float64, labels ...string) {
 		s.put(m, value, append([]string{s.bucket, g.Group}, labels...)...)
 	}
-	put(known, number(led))
+	if seen {
+		put(known, number(led))
+	}
 	put(term, float64(g.Latest))
 	if since := g.Since(); !since.IsZero() {
 		put(age, max(0, s.now.Sub(since).Seconds()))
@@ -160,14 +165,14 @@ func (s *scrape) group(g board.Group) {
 	}
 	put(paused, number(g.Paused))
 	put(malformed, float64(g.Malformed))
-	left := 0.0
-	if led {
-		left = max(0, g.Until.Sub(s.now).Seconds())
-		put(info, 1, label(g.ID), label(g.Address), label(g.Version))
-	} else {
+	switch {
+	case !led:
 		put(vacant, 1, string(g.Reason))
+		put(remaining, 0)
+	case seen:
+		put(info, 1, label(g.ID), label(g.Address), label(g.Version))
+		put(remaining, max(0, g.Until.Sub(s.now).Seconds()))
 	}
-	put(remaining, left)
 	for reason, n := range g.Changes {
 		put(changes, float64(n), string(reason))
 	}

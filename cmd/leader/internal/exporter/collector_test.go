@@ -114,3 +114,48 @@ func TestAGroupThatIsPausedBeforeItsFirstLeaderIsShown(t *testing.T) {
 		})
 	})
 }
+
+// A record that is found may be of a leader that died long ago. To say that it
+// leads would have the alert on vacancies go off when its lease has run out.
+func TestALeaderThatWasFoundIsNotSaidToLeadBeforeItRenews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		renew := func(renewal string) {
+			st.Put("reports", []byte(`{"id":"a","token":"t","ttl":3000,"term":7,"renewal":`+renewal+`}`))
+		}
+		renew("1")
+		time.Sleep(time.Hour)
+		scraped := follow(t, st)
+		demand := func(when string, known, info, remaining, vacant float64) {
+			t.Helper()
+			for name, want := range map[string]float64{
+				"election_group_leader_known": known, "election_group_leader_info": info, "election_group_vacant": vacant,
+				"election_group_lease_remaining_seconds": remaining, "election_group_term": 7, "election_group_paused": 0,
+			} {
+				if got := scraped(name); math.Abs(got-want) > 1e-9 {
+					t.Errorf("%s: %s is %v, want %v", when, name, got, want)
+				}
+			}
+		}
+		demand("found", -1, -1, -1, -1)
+		time.Sleep(4 * time.Second)
+		demand("never renewed", 0, -1, 0, 1)
+		renew("2")
+		demand("renewed at last", 1, 1, 3.3, -1)
+	})
+}
+
+func TestALeaderThatWasFoundIsSaidToLeadWhenItRenews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		st.Put("reports", []byte(`{"id":"a","token":"t","ttl":3000,"term":7,"renewal":1}`))
+		scraped := follow(t, st)
+		if got := scraped("election_group_leader_known"); got != -1 {
+			t.Errorf("found: %v", got)
+		}
+		st.Put("reports", []byte(`{"id":"a","token":"t","ttl":3000,"term":7,"renewal":2}`))
+		if got := scraped("election_group_leader_known"); got != 1 {
+			t.Errorf("renewed: %v", got)
+		}
+	})
+}
