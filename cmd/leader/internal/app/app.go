@@ -146,7 +146,8 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 		return nil, err
 	}
 	s.closers = append(s.closers, s.NC.Close)
-	return s, s.needsJetStream()
+	err = s.needsJetStream()
+	return s, err
 }
 
 // Began reports whether the session has started a process: that of its server,
