@@ -3,31 +3,33 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// needsJetStream says so if the server has no JetStream. Each command would
-// fail in words of its own otherwise, and some would wait until their time is
-// over, since elsewhere such an answer may pass: another server of a cluster,
-// or the one behind a leaf node, may answer yet. So only a server that stands
-// alone, and says that it has none, is asked. The doctor tells what else there
-// is.
+// needsJetStream says so if the server has no JetStream, in the words in which
+// an election is told. Each command would fail in words of its own otherwise,
+// and some would wait until their time is over. Only a server that says that it
+// has none is asked, and the store judges its answer, since another server may
+// answer yet. The doctor tells what else there is.
 func (s *Session) needsJetStream() error {
-	has, _ := s.NC.ConnectedServerJetStream()
-	if s.command == "doctor" || has || s.NC.ConnectedClusterName() != "" || s.Domain != "" {
+	if has, _ := s.NC.ConnectedServerJetStream(); has || s.command == "doctor" {
 		return nil
 	}
+	st, err := natsstore.New(s.NC, s.Bucket, natsstore.Options{Domain: s.Domain})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), min(s.Timeout, time.Second))
 	defer cancel()
-	_, err := s.NC.RequestWithContext(ctx, "$JS.API.STREAM.INFO.KV_"+s.Bucket, nil)
-	if !errors.Is(err, nats.ErrNoResponders) {
-		return nil // the command itself finds what else there is
+	_, err = st.Check(ctx, store.CheckRequest{TTL: time.Second})
+	if errors.Is(err, nats.ErrNoResponders) && errors.Is(err, store.ErrPermanent) {
+		return err
 	}
-	return fmt.Errorf("%w: the server %s has no JetStream: start it with nats-server -js (jetstream {} in its configuration),"+
-		" or name the JetStream domain if that is behind a leaf node: %w", store.ErrPermanent, s.URL, err)
+	return nil // the command itself finds what else there is
 }
