@@ -35,6 +35,9 @@ func Domain(name string) Option {
 	return func(o *server.Options) { o.JetStreamDomain = name }
 }
 
+// WithoutJetStream starts a server that keeps no streams.
+func WithoutJetStream() Option { return func(o *server.Options) { o.JetStream = false } }
+
 // Users gives the server users; without any, everyone may do everything.
 func Users(users ...*server.User) Option {
 	return func(o *server.Options) { o.Users = users }

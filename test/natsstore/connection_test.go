@@ -14,15 +14,13 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-func withoutJetStream(o *server.Options) { o.JetStream = false }
-
 // A server that stands alone has JetStream or has not. One of a cluster may
 // hear of another that has it, and one behind a leaf node or an import of its
 // domain.
 func TestAServerAloneWithoutJetStreamIsRefused(t *testing.T) {
 	t.Parallel()
-	alone := natslab.Start(t, withoutJetStream).Connect(t)
-	member := natslab.Start(t, withoutJetStream, func(o *server.Options) {
+	alone := natslab.Start(t, natslab.WithoutJetStream()).Connect(t)
+	member := natslab.Start(t, natslab.WithoutJetStream(), func(o *server.Options) {
 		o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: server.RANDOM_PORT}
 	}).Connect(t)
 	req := store.CheckRequest{TTL: time.Second, Key: "g"}

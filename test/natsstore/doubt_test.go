@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -117,7 +116,7 @@ func (i *impostor) reads(t *testing.T, n int) {
 // show what the impostor says.
 func doubted(t *testing.T) (*impostor, *wideHeard, *natsstore.Store) {
 	t.Helper()
-	nc := natslab.Start(t, func(o *server.Options) { o.JetStream = false }).Connect(t)
+	nc := natslab.Start(t, natslab.WithoutJetStream()).Connect(t)
 	i := impersonate(t, nc)
 	i.stands(5, 5, false)
 	s := open(t, nc, "b", natsstore.Options{})

@@ -4,20 +4,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/internal/built"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-func withoutJetStream(o *server.Options) { o.JetStream = false }
-
 // Each command had words of its own for that, from four exit statuses, and
 // those that steer waited until their time was over.
 func TestEachCommandSaysThatAServerHasNoJetStream(t *testing.T) {
 	t.Parallel()
-	url := natslab.Start(t, withoutJetStream).URL()
+	url := natslab.Start(t, natslab.WithoutJetStream()).URL()
 	for _, line := range []string{
 		"ls", "get g", "watch", "wait g", "token verify g --term 1 --token t", "history show g", "history enable", "history disable --yes",
 		"bucket create", "bucket check", "step-down g --yes", "pause g --yes", "vacate g --yes", "dash --http 127.0.0.1:0", "exporter --http 127.0.0.1:0",
@@ -38,7 +34,7 @@ func TestEachCommandSaysThatAServerHasNoJetStream(t *testing.T) {
 func TestAServerWithoutJetStreamMayReachOneThatHasIt(t *testing.T) {
 	t.Parallel()
 	hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
-	leaf := natslab.StartLeaf(t, hub.LeafAddr(), withoutJetStream)
+	leaf := natslab.StartLeaf(t, hub.LeafAddr(), natslab.WithoutJetStream())
 	nc := hub.Connect(t)
 	if err := natsstore.EnsureBucket(within(t), natslab.JetStream(t, nc), natsstore.BucketConfig{Bucket: bucket}); err != nil {
 		t.Fatal(err)

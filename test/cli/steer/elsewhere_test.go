@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -41,7 +39,7 @@ func TestBucketOfAnotherDomainIsSteeredAndExamined(t *testing.T) {
 
 func TestDoctorSaysThatJetStreamIsOff(t *testing.T) {
 	t.Parallel()
-	srv := natslab.Start(t, func(o *server.Options) { o.JetStream = false })
+	srv := natslab.Start(t, natslab.WithoutJetStream())
 	c := caller{t, []string{"--server", srv.URL(), "--timeout", "30s"}}
 	var e examined
 	c.json(1, &e, "doctor", "--ttl", "10m")
