@@ -11,7 +11,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,8 +28,6 @@ const (
 	MaxIgnored = 2_000
 	// MaxTerms is how many terms of a group are kept, the latest.
 	MaxTerms = 40
-	// retry is the delay before what cannot be watched is tried again.
-	retry = time.Second
 )
 
 // A Group is what is known of a group. One of which the store has no record is
@@ -147,7 +144,8 @@ func (b *Board) Follow(ctx context.Context, st store.PatternWatcher, failed func
 	defer pauses.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pauses.Go(func() { b.followPauses(ctx, st) })
+	// An observer that may not read the control records shows no pauses.
+	pauses.Go(func() { app.FollowPauses(ctx, st, ">", b.control, func() {}) })
 	return leader.ObserveFuncWithStore(ctx, countingStore{st, b}, ">", leader.Observer{
 		Leader:  func(info leader.LeaderInfo) { b.update(func() { b.leader(info, time.Now()) }) },
 		Renewed: func(info leader.LeaderInfo) { b.update(func() { b.renewal(info, time.Now()) }) },
@@ -178,24 +176,6 @@ func (b *Board) failure(text string) (news bool) {
 	return news
 }
 
-// followPauses watches the control records. An observer that may not read them
-// shows no pauses.
-func (b *Board) followPauses(ctx context.Context, st store.PatternWatcher) {
-	for {
-		stop, err := st.WatchPattern(ctx, inspect.ControlKey(">"), b.control, func(error) {})
-		if err == nil {
-			<-ctx.Done()
-			stop()
-			return
-		}
-		select {
-		case <-time.After(retry):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // update changes the board and wakes those who wait for that.
 func (b *Board) update(change func()) {
 	b.mu.Lock()
@@ -208,21 +188,19 @@ func (b *Board) update(change func()) {
 	}
 }
 
-// control takes in a control record.
-func (b *Board) control(e store.Entry) {
+// control takes in which pause of a group stands, nil for none.
+func (b *Board) control(group string, p *inspect.Pause) {
 	b.update(func() {
-		group := strings.TrimPrefix(e.Key, inspect.ControlKey(""))
-		c, ok := inspect.ReadControl(e)
 		switch was, there := b.pauses[group]; {
-		case !ok || c.Paused == nil:
+		case p == nil:
 			delete(b.pauses, group)
-		case len(b.pauses) >= MaxGroups+MaxIgnored && !there, there && was == *c.Paused:
+		case len(b.pauses) >= MaxGroups+MaxIgnored && !there, there && was == *p:
 			return
 		default:
 			if b.pauses == nil {
 				b.pauses = make(map[string]inspect.Pause)
 			}
-			b.pauses[group] = *c.Paused
+			b.pauses[group] = *p
 		}
 		if g := b.find(group); g != nil {
 			b.pause(g)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/inspect"
-	"github.com/seed-ff2cb582/leader/store"
 )
 
 // full is a board without a free place, and what tells it who leads: "a", or
@@ -101,9 +100,7 @@ func TestAGroupThatFoundAPlaceIsNoLongerIgnored(t *testing.T) {
 func TestAGroupThatIsPausedBeforeItsFirstLeaderIsBoundedAsOthers(t *testing.T) {
 	b, told := full()
 	b.update(b.present)
-	pause := func(group, record string) {
-		b.control(store.Entry{Key: inspect.ControlKey(group), Revision: 1, Value: []byte(record)})
-	}
+	paused := &inspect.Pause{By: "ann"}
 	demand := func(what string, ignored, count int, shown bool) {
 		t.Helper()
 		g, ok := b.Group("early")
@@ -111,23 +108,23 @@ func TestAGroupThatIsPausedBeforeItsFirstLeaderIsBoundedAsOthers(t *testing.T) {
 			t.Errorf("%s: %d groups, %d ignored, %v: %+v", what, d.Count, d.State.Ignored, ok, g)
 		}
 	}
-	pause("early", `{"paused":{"by":"ann"}}`)
+	b.control("early", paused)
 	demand("there is no place", 1, MaxGroups, false)
-	pause("early", `{}`)
+	b.control("early", nil)
 	demand("the pause has ended", 0, MaxGroups, false)
-	pause("early", `{"paused":{"by":"ann"}}`)
+	b.control("early", paused)
 	told("g7", 0, leader.ReasonAbsent)
 	demand("there is a place", 0, MaxGroups, true)
 	told("late", 1, "")
-	pause("early", `{}`)
+	b.control("early", nil)
 	demand("another takes its place", 0, MaxGroups, false)
-	pause("not a group", `{"paused":{"by":"ann"}}`)
+	b.control("not a group", paused)
 	demand("no candidate can stand for it", 0, MaxGroups, false)
 
 	// Of one for which there was no room when it was told a renewal may be the
 	// first that is heard.
 	told("g8", 0, leader.ReasonAbsent)
-	pause("early", `{"paused":{"by":"ann"}}`)
+	b.control("early", paused)
 	b.update(func() { b.renewal(leader.LeaderInfo{Group: "early", ID: "a", Term: 3}, time.Now()) })
 	if g, ok := b.Group("early"); !ok || g.ID != "a" || len(g.Terms) != 1 || !g.Terms[0].Older || len(g.Changes) != 0 || !g.Confirmed {
 		t.Errorf("after a renewal: %v, %+v", ok, g)

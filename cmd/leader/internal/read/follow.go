@@ -19,7 +19,6 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/inspect"
-	"github.com/seed-ff2cb582/leader/store"
 )
 
 // A board is the groups as they are seen at present. It belongs to the
@@ -42,7 +41,7 @@ type board struct {
 //
 // On a terminal the table is drawn anew; in a file or a pipe that would be
 // without end and of no use, and each change is a line.
-func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session, st store.Store) error {
+func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session, st app.Registers) error {
 	b := &board{cmd: c, out: std.Out, details: newDetails(s), hidden: hides(c.Pattern, c.All), groups: make(map[string]Group), left: make(map[string]bool)}
 	var stop func()
 	b.pauses, stop = watchPauses(ctx, st, c.Pattern)
@@ -132,27 +131,22 @@ func (b *board) repause(ctx context.Context) error {
 	}
 	was := b.paused
 	b.paused = b.shownPauses(ctx)
-	for _, name := range slices.Sorted(maps.Keys(b.paused)) {
+	all := make(map[string]inspect.Pause)
+	maps.Copy(all, was)
+	maps.Copy(all, b.paused)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		before, stood := was[name]
+		now, stands := b.paused[name]
+		if stood == stands && before == now {
+			continue
+		}
 		g, ok := b.groups[name]
 		if !ok {
 			g = neverLed(name)
 		}
-		if before, ok := was[name]; ok && before == b.paused[name] {
-			continue
-		}
-		b.groups[name] = g.withPause(b.paused)
-		if err := b.print(b.groups[name]); err != nil {
-			return err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(was)) {
-		g, ok := b.groups[name]
-		if _, still := b.paused[name]; still || !ok {
-			continue
-		}
 		g = g.withPause(b.paused)
 		b.groups[name] = g
-		if g.Leader == "" && g.Reason == leader.ReasonAbsent {
+		if !stands && g.absent() {
 			delete(b.groups, name)
 		}
 		if err := b.print(g); err != nil {

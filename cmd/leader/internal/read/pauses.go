@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -25,32 +26,27 @@ type pauses struct {
 
 // watchPauses watches the pauses of the groups that match the pattern until
 // stop is called.
-func watchPauses(ctx context.Context, st store.Store, pattern string) (p *pauses, stop func()) {
+func watchPauses(ctx context.Context, st store.PatternWatcher, pattern string) (p *pauses, stop func()) {
 	p = &pauses{stand: make(map[string]inspect.Pause), changed: make(chan struct{}, 1), present: make(chan struct{})}
-	whole := sync.OnceFunc(func() { close(p.present) })
-	if w, ok := st.(store.PatternWatcher); ok {
-		stop, err := w.WatchPattern(ctx, inspect.ControlKey(pattern), p.take, func(error) { whole() })
-		if err == nil {
-			return p, stop
-		}
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() {
+		app.FollowPauses(ctx, st, pattern, p.take, sync.OnceFunc(func() { close(p.present) }))
+	})
+	return p, func() {
+		cancel()
+		following.Wait()
 	}
-	whole()
-	return p, func() {}
 }
 
-// take takes in a control record.
-func (p *pauses) take(e store.Entry) {
-	group := strings.TrimPrefix(e.Key, inspect.ControlKey(""))
-	c, ok := inspect.ReadControl(e)
+// take takes in which pause of a group stands, nil for none.
+func (p *pauses) take(group string, pause *inspect.Pause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !ok {
-		return // nobody obeys it
-	}
-	if c.Paused == nil {
+	if pause == nil {
 		delete(p.stand, group)
 	} else {
-		p.stand[group] = *c.Paused
+		p.stand[group] = *pause
 	}
 	select {
 	case p.changed <- struct{}{}:
@@ -88,6 +84,9 @@ func withPauses(groups []Group, stand map[string]inspect.Pause) []Group {
 
 // neverLed is a group of which the store has no record.
 func neverLed(group string) Group { return Group{Group: group, Reason: leader.ReasonAbsent} }
+
+// absent reports whether the store has no record of the group.
+func (g Group) absent() bool { return g.Leader == "" && g.Reason == leader.ReasonAbsent }
 
 // withPause adds who paused the group and why, if it is paused.
 func (g Group) withPause(stand map[string]inspect.Pause) Group {

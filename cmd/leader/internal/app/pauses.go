@@ -1,0 +1,43 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/inspect"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// retry is the delay before what cannot be watched is tried again.
+const retry = time.Second
+
+// FollowPauses watches the control records of the groups that match a pattern
+// until ctx is done. tell is called with each, and with the pause that stands,
+// nil for none. present is called, perhaps repeatedly, when tell has been called
+// with all that are there, or when they cannot be read: a user without the right
+// hears of no pause.
+//
+// It calls them one at a time, and they must not block.
+func FollowPauses(ctx context.Context, st store.PatternWatcher, pattern string, tell func(group string, p *inspect.Pause), present func()) {
+	deliver := func(e store.Entry) {
+		// Nobody obeys one that is malformed: what it took the place of stands.
+		if c, ok := inspect.ReadControl(e); ok {
+			tell(strings.TrimPrefix(e.Key, inspect.ControlKey("")), c.Paused)
+		}
+	}
+	for {
+		stop, err := st.WatchPattern(ctx, inspect.ControlKey(pattern), deliver, func(error) { present() })
+		if err == nil {
+			<-ctx.Done()
+			stop()
+			return
+		}
+		present()
+		select {
+		case <-time.After(retry):
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/inspect"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// A shyStore cannot be watched at first.
+type shyStore struct {
+	*memstore.Store
+
+	refuse int
+}
+
+func (s *shyStore) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+	if s.refuse--; s.refuse >= 0 {
+		return nil, errors.New("not yet")
+	}
+	return s.Store.WatchPattern(ctx, pattern, deliver, present)
+}
+
+// A control record that is malformed is obeyed by nobody: the group stays
+// paused, and its candidates write that there again.
+func TestAPauseStandsThoughItsRecordIsMalformed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &shyStore{memstore.New(), 2}
+		st.Put("_ctl.jobs", []byte(`{"paused":{"by":"ann"}}`))
+		st.Put("_ctl.other", []byte(`{}`))
+		ctx, cancel := context.WithCancel(t.Context())
+		stand, presents := map[string]*inspect.Pause{}, 0
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			FollowPauses(ctx, st, ">", func(group string, p *inspect.Pause) { stand[group] = p }, func() { presents++ })
+		}()
+		synctest.Wait()
+		if presents != 1 || len(stand) != 0 {
+			t.Errorf("before it can be watched: told %d times, %v", presents, stand)
+		}
+		time.Sleep(3 * retry)
+		st.Put("_ctl.jobs", []byte("garbage"))
+		synctest.Wait()
+		if p := stand["jobs"]; p == nil || p.By != "ann" || stand["other"] != nil || len(stand) != 2 || presents < 3 {
+			t.Errorf("told %d times, %+v", presents, stand)
+		}
+		st.Put("_ctl.jobs", []byte(`{}`))
+		synctest.Wait()
+		if stand["jobs"] != nil {
+			t.Errorf("%+v", stand)
+		}
+		cancel()
+		<-done
+	})
+}
