@@ -106,7 +106,7 @@ func TestACandidateSaysWhatKeepsItFromCampaigning(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * ttl)
-		said = append(said, `unbarred: group "g" is paused no longer`)
+		said = append(said, `unbarred: group "g" is no longer paused`)
 		j.demand(t, said...)
 		mustNotLead(t, e)
 		sick.Store(false)

@@ -47,8 +47,8 @@ func TestListSortsAndLeavesOutAsAsked(t *testing.T) {
 	}
 }
 
-// A group that was paused before it has had a leader has no record. It is of
-// interest all the same to whoever asks why nobody leads.
+// A group that was paused before it has had a leader has no record. An operator
+// who asks why nobody leads wants to see it all the same.
 func TestListShowsAGroupThatIsPausedBeforeItsFirstLeader(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)

@@ -783,7 +783,7 @@ func TestAHostThatWaitsForTheEndOfAPauseSaysSo(t *testing.T) {
 	if code, out, errs := runProgram(t, env, "resume", "jobs", "--yes", "--timeout", "60s"); code != 0 {
 		t.Fatal(out, errs)
 	}
-	r.awaitSaid(`leader: group "jobs" is paused no longer`)
+	r.awaitSaid(`leader: group "jobs" is no longer paused`)
 	r.line()
 	r.signal(syscall.SIGTERM)
 	if _, code := r.end(); code != 128+15 {

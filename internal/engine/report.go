@@ -185,7 +185,7 @@ func (r *reporter) logNote(n Note) {
 	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady, NoteMalformed:
 		level = slog.LevelWarn
 	case NoteBarred, NoteUnbarred:
-		level = slog.LevelInfo // for whoever asks why a follower does not campaign: it has no transition
+		level = slog.LevelInfo // a follower that does not campaign has no transition that says why
 	case NotePanic, NoteClosed:
 		level = slog.LevelError
 	}

@@ -83,7 +83,7 @@ func (l *loop) tellBars(changed machine.Bars) {
 			}
 			l.tellBar(NoteBarred, fmt.Sprintf("group %q is paused by %q%s: this candidate does not campaign until it is resumed", l.cfg.Group, x.By, why))
 		} else {
-			l.tellBar(NoteUnbarred, fmt.Sprintf("group %q is paused no longer", l.cfg.Group))
+			l.tellBar(NoteUnbarred, fmt.Sprintf("group %q is no longer paused", l.cfg.Group))
 		}
 	}
 	if changed&machine.Unhealthy != 0 {

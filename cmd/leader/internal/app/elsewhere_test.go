@@ -76,7 +76,8 @@ func TestWhatTheURLOfABucketSaysBesidesIsTakenOrRefused(t *testing.T) {
 	}
 }
 
-// One that is typed is refused (TestTwoBucketsOfOneCommandLineAreRefused).
+// A bucket that the command line names is refused
+// (TestTwoBucketsOfOneCommandLineAreRefused).
 func TestABucketOfTheEnvironmentGivesWayToAStoreElsewhere(t *testing.T) {
 	target := Target{Store: "redis://a", Bucket: "zork"}
 	if err := target.AfterApply(nil, nil); err != nil {

@@ -16,12 +16,12 @@ func TestLogsAreLinesOfTheCommand(t *testing.T) {
 	quiet.Info("not told")
 	quiet.Info("note", "kind", "takeover", "text", "not told")
 	quiet.Info("note", "kind", "barred", "text", "paused", "correlation", "")
-	quiet.Info("note", "kind", "unbarred", "text", "paused no longer", "correlation", "")
+	quiet.Info("note", "kind", "unbarred", "text", "no longer paused", "correlation", "")
 	quiet.Warn("no answer", "error", fmt.Errorf("%w: %w", store.ErrPermanent, errors.New("two\nlines")), "term", 7, "leader", "")
 	quiet.Warn("note", "kind", "warning", "text", "A sentence.", "correlation", "")
 	quiet.Warn("note", "kind", "warning", "text", "A sentence.", "correlation", "c0ffee00")
 	quiet.Error("note", "kind", "panic", "text", "OnPromote panicked")
-	want := "leader: paused\nleader: paused no longer\nleader: warning: no answer, error two; lines, term 7\nleader: warning: A sentence.\nleader: warning: A sentence, correlation c0ffee00\nleader: error: OnPromote panicked, kind panic\n"
+	want := "leader: paused\nleader: no longer paused\nleader: warning: no answer, error two; lines, term 7\nleader: warning: A sentence.\nleader: warning: A sentence, correlation c0ffee00\nleader: error: OnPromote panicked, kind panic\n"
 	if b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
