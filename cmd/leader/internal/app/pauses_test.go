@@ -20,7 +20,8 @@ type shyStore struct {
 }
 
 func (s *shyStore) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
-	if s.refuse--; s.refuse >= 0 {
+	s.refuse--
+	if s.refuse >= 0 {
 		return nil, errors.New("not yet")
 	}
 	return s.Store.WatchPattern(ctx, pattern, deliver, present)
