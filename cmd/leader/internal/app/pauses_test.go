@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"errors"
+	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +29,31 @@ func (s *shyStore) WatchPattern(ctx context.Context, pattern string, deliver fun
 	return s.Store.WatchPattern(ctx, pattern, deliver, present)
 }
 
+// A hearing is what FollowPauses told.
+type hearing struct {
+	mu       sync.Mutex
+	stand    map[string]*inspect.Pause
+	presents int
+}
+
+func (h *hearing) pause(group string, p *inspect.Pause) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stand[group] = p
+}
+
+func (h *hearing) present() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.presents++
+}
+
+func (h *hearing) now() (stand map[string]*inspect.Pause, presents int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.stand), h.presents
+}
+
 // A control record that is malformed is obeyed by nobody: the group stays
 // paused, and its candidates write that there again.
 func TestAPauseStandsThoughItsRecordIsMalformed(t *testing.T) {
@@ -35,25 +62,26 @@ func TestAPauseStandsThoughItsRecordIsMalformed(t *testing.T) {
 		st.Put("_ctl.jobs", []byte(`{"paused":{"by":"ann"}}`))
 		st.Put("_ctl.other", []byte(`{}`))
 		ctx, cancel := context.WithCancel(t.Context())
-		stand, presents := map[string]*inspect.Pause{}, 0
+		told := &hearing{stand: make(map[string]*inspect.Pause)}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			FollowPauses(ctx, st, ">", func(group string, p *inspect.Pause) { stand[group] = p }, func() { presents++ })
+			FollowPauses(ctx, st, ">", told.pause, told.present)
 		}()
 		synctest.Wait()
-		if presents != 1 || len(stand) != 0 {
+		if stand, presents := told.now(); presents != 1 || len(stand) != 0 {
 			t.Errorf("before it can be watched: told %d times, %v", presents, stand)
 		}
 		time.Sleep(3 * retry)
 		st.Put("_ctl.jobs", []byte("garbage"))
 		synctest.Wait()
+		stand, presents := told.now()
 		if p := stand["jobs"]; p == nil || p.By != "ann" || stand["other"] != nil || len(stand) != 2 || presents < 3 {
 			t.Errorf("told %d times, %+v", presents, stand)
 		}
 		st.Put("_ctl.jobs", []byte(`{}`))
 		synctest.Wait()
-		if stand["jobs"] != nil {
+		if stand, _ := told.now(); stand["jobs"] != nil {
 			t.Errorf("%+v", stand)
 		}
 		cancel()
