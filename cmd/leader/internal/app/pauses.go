@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -9,8 +10,12 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// retry is the delay before what cannot be watched is tried again.
-const retry = time.Second
+// The delays before what cannot be watched is tried again. What is refused is
+// granted rarely, and the server logs each attempt.
+const (
+	retry       = time.Second
+	retryDenied = 30 * time.Second
+)
 
 // FollowPauses watches the control records of the groups that match a pattern
 // until ctx is done. tell is called with each, and with the pause that stands,
@@ -34,8 +39,12 @@ func FollowPauses(ctx context.Context, st store.PatternWatcher, pattern string, 
 			return
 		}
 		present()
+		wait := retry
+		if errors.Is(err, store.ErrPermanent) {
+			wait = retryDenied
+		}
 		select {
-		case <-time.After(retry):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -19,12 +20,15 @@ type shyStore struct {
 	*memstore.Store
 
 	refuse int
+	with   error
+	asked  int
 }
 
 func (s *shyStore) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+	s.asked++
 	s.refuse--
 	if s.refuse >= 0 {
-		return nil, errors.New("not yet")
+		return nil, s.with
 	}
 	return s.Store.WatchPattern(ctx, pattern, deliver, present)
 }
@@ -58,7 +62,7 @@ func (h *hearing) now() (stand map[string]*inspect.Pause, presents int) {
 // paused, and its candidates write that there again.
 func TestAPauseStandsThoughItsRecordIsMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &shyStore{memstore.New(), 2}
+		st := &shyStore{Store: memstore.New(), refuse: 2, with: errors.New("not yet")}
 		st.Put("_ctl.jobs", []byte(`{"paused":{"by":"ann"}}`))
 		st.Put("_ctl.other", []byte(`{}`))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -86,5 +90,18 @@ func TestAPauseStandsThoughItsRecordIsMalformed(t *testing.T) {
 		}
 		cancel()
 		<-done
+	})
+}
+
+// Each attempt of a user without the right is a line in the server's log.
+func TestPausesThatMayNotBeReadAreAskedForRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &shyStore{Store: memstore.New(), refuse: 1 << 20, with: fmt.Errorf("%w: denied", store.ErrPermanent)}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*retryDenied-time.Second)
+		defer cancel()
+		FollowPauses(ctx, st, ">", func(string, *inspect.Pause) {}, func() {})
+		if st.asked != 10 {
+			t.Errorf("asked %d times", st.asked)
+		}
 	})
 }
