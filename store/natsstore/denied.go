@@ -11,13 +11,22 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
-// checkDenied is one look of [Store.checkDenied]. It returns besides which keys
-// the user may not read, as it seems, and the violation that says so.
-func (h *hub) checkDenied(before attend.Report, w *subscription) (denied error, unread []string, err error) {
+// A look is what [hub.checkDenied] found.
+type look struct {
+	reported error    // what the connection had reported
+	again    bool     // what it may hide was asked for again
+	unread   []string // the keys that the user may not read, as it seems
+}
+
+// settled reports whether the connection has nothing to add.
+func (l look) settled() bool { return !l.again && len(l.unread) == 0 }
+
+// checkDenied is one look of [Store.checkDenied].
+func (h *hub) checkDenied(before attend.Report, w *subscription) (look, error) {
 	h.loop.Lock()
 	defer h.loop.Unlock()
 	if w.Stopped() {
-		return nil, nil, fmt.Errorf("%w: watching bucket %q: stopped", store.ErrTransient, h.names.Bucket)
+		return look{}, fmt.Errorf("%w: watching bucket %q: stopped", store.ErrTransient, h.names.Bucket)
 	}
 	// Once for all questions that follow: of a violation that came between two
 	// of them, the first would know nothing and the second blame the wrong
@@ -29,15 +38,20 @@ func (h *hub) checkDenied(before attend.Report, w *subscription) (denied error, 
 	// way the watch begins anew, and another violation shows with a later look.
 	if h.feeds.RefusedShared(reported) || h.assumeRepublished(reported, w) {
 		w.anew = true
-		return nil, nil, nil
+		return look{}, nil
 	}
-	// A view has two ways of reading, and tries the other one before it does
-	// without.
+	if w.denied = cmp.Or(w.denied, h.lacking(reported, w)); w.denied != nil {
+		if h.undecided() {
+			return look{}, nil // the other watches decide it
+		}
+		return look{}, h.unwatchable(w.denied)
+	}
+	l := look{reported: reported, again: h.askAgain(reported, w)}
 	if w.view != nil {
-		return nil, nil, h.unwatchable(w.view.Denied(reported))
-	}
-	if err := h.unwatchable(h.lacking(reported, w)); err != nil {
-		return nil, nil, err
+		// A view has two ways of reading, and tries the other one before it
+		// does without.
+		w.view.Unreadable(reported)
+		return l, nil
 	}
 	for _, key := range w.keys {
 		subject := h.names.Direct(key)
@@ -46,8 +60,7 @@ func (h *hub) checkDenied(before attend.Report, w *subscription) (denied error, 
 		case denied == nil || h.registry.Renounced(key):
 		case h.plan.republished != "":
 			// Who may not read learns the state with the next write.
-			h.listenAgain(key)
-			unread = append(unread, key)
+			l.unread = append(l.unread, key)
 		case h.undecided():
 			// The refusal of a consumer may be hidden by this one. If so, it
 			// shows when a consumer is asked for again.
@@ -56,52 +69,81 @@ func (h *hub) checkDenied(before attend.Report, w *subscription) (denied error, 
 			// alone tell of a key. Without them a watch would be silent just
 			// then, so that is said now, and not found out in the first
 			// trouble.
-			return nil, nil, fmt.Errorf("%w: watching bucket %q: the user may not publish to %s: %w", store.ErrPermanent, h.names.Bucket, subject, denied)
+			return look{}, fmt.Errorf("%w: watching bucket %q: the user may not publish to %s: %w", store.ErrPermanent, h.names.Bucket, subject, denied)
 		}
 	}
-	return reported, unread, nil
+	return l, nil
 }
 
-// listenAgain subscribes once more, for a moment, to where the writes to a key
-// are heard. If that is denied, the violation of before was hidden by the one
-// that is known, and a watch that renounced its reads would be silent for ever.
-func (h *hub) listenAgain(key string) {
-	if sub, err := h.nc.SubscribeSync(h.feeds.Subject(key)); err == nil {
+// askAgain asks once more for what a reported violation may have hidden, and
+// reports whether it did: of several, the connection shows the last. A watch
+// that renounced its reads, or began beside another, would be silent for ever.
+func (h *hub) askAgain(reported error, w *subscription) (again bool) {
+	//nolint:errorlint // an equal error in another value is a new report
+	if reported == w.settled || !h.ours(reported) {
+		return false
+	}
+	if w.view != nil {
+		return w.view.AskAgain(h)
+	}
+	for _, key := range w.keys {
+		again = h.feeds.AskAgainFor(key, h) || again
+	}
+	return again
+}
+
+// ours reports whether a violation is of what watches of the bucket ask for.
+func (h *hub) ours(reported error) bool {
+	return wire.Violation(reported, wire.Publish, h.names.Consumers(), h.names.DirectMany(), h.names.DirectMany()+".") != nil ||
+		h.plan.republished != "" && wire.Violation(reported, wire.Subscribe, h.plan.republished) != nil
+}
+
+// AskInVain implements [feed.Asker]. The server checks a permission before it
+// looks at a message. A body that is no JSON changes nothing.
+func (h *hub) AskInVain(subject string) {
+	if err := h.nc.Publish(subject, []byte("leader")); err != nil {
+		h.Report(err)
+	}
+}
+
+// ListenInVain implements [feed.Asker].
+func (h *hub) ListenInVain(subject string) {
+	if sub, err := h.nc.SubscribeSync(subject); err == nil {
 		_ = sub.Unsubscribe() // fails only if the connection is gone, and the flush that follows with it
 	}
 }
 
-// renounce gives up reading keys, and reports whether it did: not if the
+// settle takes in what a look has found, and reports whether it did: not if the
 // connection has reported another violation meanwhile.
-func (h *hub) renounce(denied error, keys []string) bool {
+func (h *hub) settle(w *subscription, l look) bool {
 	h.loop.Lock()
 	defer h.loop.Unlock()
 	//nolint:errorlint // an equal error in another value is a new report
-	if h.LastError() != denied {
+	if h.LastError() != l.reported {
 		return false
 	}
-	for _, key := range keys {
+	for _, key := range l.unread {
 		h.registry.Renounce(key)
+	}
+	if l.again {
+		w.settled = l.reported
 	}
 	return true
 }
 
-// lacking returns the reported error if it denies what a watch of keys needs to
-// hear of writes. The inbox is that in each bucket: consumers deliver to one,
-// and the answers to reads come to one.
+// lacking returns the reported error if it denies what the watch needs to hear
+// of writes. The inbox is that in each bucket: consumers deliver to one, and
+// the answers to the reads of keys come to one.
 func (h *hub) lacking(reported error, w *subscription) error {
-	if h.plan.republished == "" {
-		if denied := wire.Violation(reported, wire.Publish, h.names.Consumers()); denied != nil {
+	if w.view != nil {
+		return w.view.Denied(reported)
+	}
+	for _, key := range w.keys {
+		if denied := h.feeds.KeyDenied(key, reported); denied != nil {
 			return denied
 		}
 	}
-	subjects := []string{h.inboxPrefix()}
-	for _, key := range w.keys {
-		if subject := h.feeds.Subject(key); subject != "" {
-			subjects = append(subjects, subject)
-		}
-	}
-	return wire.Violation(reported, wire.Subscribe, subjects...)
+	return wire.Violation(reported, wire.Subscribe, h.inboxPrefix())
 }
 
 // undecided reports whether it is unknown how the bucket is to be watched: the
@@ -113,17 +155,18 @@ func (h *hub) undecided() bool {
 
 // assumeRepublished has the bucket watched as one that republishes as ours do,
 // where nothing else is left, and reports whether it did: the configuration is
-// unknown, and the denial, if that is what was reported, shows that no consumer
-// can watch it. A user who may neither ask nor make consumers may still listen.
+// unknown, and every watch was denied its consumers, or the answers to all. A
+// user who may neither ask nor make consumers may still listen.
 //
 // The denial of a read shows no such thing, nor does that of a consumer where
-// another one stands. In a bucket that does not republish, all watches would
-// then be silent for ever, those by consumers that stand among them.
+// another one stands, or may. In a bucket that does not republish, all watches
+// would then be silent for ever, those by consumers that stand among them.
 func (h *hub) assumeRepublished(reported error, w *subscription) bool {
 	if !h.undecided() {
 		return false
 	}
-	if h.denied = cmp.Or(wire.Violation(reported, wire.Publish, h.names.Consumers()), h.unheard(reported)); h.denied == nil {
+	w.denied = cmp.Or(w.denied, h.lacking(reported, w))
+	if h.denied = cmp.Or(h.allDenied(), h.unheard(reported)); h.denied == nil {
 		return false
 	}
 	// Feeds by consumer are there already. They are replaced, or they would go
@@ -134,13 +177,30 @@ func (h *hub) assumeRepublished(reported error, w *subscription) bool {
 	h.rewatch()
 	// The subject on which the view listens now may be denied as well, and that
 	// is to be known before it reads: see [Store.release].
-	if w.view != nil {
-		w.view.Hold()
+	for w := range h.watches {
+		if w.view != nil {
+			w.view.Hold()
+		}
 	}
 	// The loop sleeps until something happens, and this is the caller's
 	// goroutine.
 	h.loop.Nudge()
 	return true
+}
+
+// allDenied returns a denial if every watch that needs a feed has one, and else
+// nil.
+func (h *hub) allDenied() (denied error) {
+	for w := range h.watches {
+		switch {
+		case w.view == nil && len(w.keys) == 0:
+		case w.denied == nil:
+			return nil
+		default:
+			denied = w.denied
+		}
+	}
+	return denied
 }
 
 // unwatchable explains that the bucket cannot be watched, if it was denied.
@@ -163,7 +223,7 @@ func (h *hub) hold(w *subscription) {
 	if !h.undecided() {
 		return
 	}
-	w.held = true
+	w.held = len(w.keys) > 0
 	for _, key := range w.keys {
 		h.registry.Hold(key)
 	}
@@ -208,11 +268,14 @@ func (h *hub) release(before attend.Report, w *subscription) bool {
 	w.anew = false
 	switch {
 	case w.view != nil:
+		if w.view.Asked() && h.undecided() && h.undenied(before, w) {
+			h.feeds.Permitted()
+		}
 		w.view.Release()
 	case anew && h.undecided():
 		return false
 	case !w.Stopped():
-		if w.held && h.undenied(before) {
+		if w.held && h.undenied(before, w) {
 			h.feeds.Permitted()
 		}
 		h.unhold(w)
@@ -221,13 +284,13 @@ func (h *hub) release(before attend.Report, w *subscription) bool {
 	return true
 }
 
-// undenied reports whether nothing was denied since a watch began, but for the
-// question for the configuration, which comes first. A server reports a
-// violation before it answers the flush that follows.
-func (h *hub) undenied(before attend.Report) bool {
+// undenied reports whether nothing of the watch's was denied since it began. A
+// server reports a violation before it answers the flush that precedes.
+func (h *hub) undenied(before attend.Report, w *subscription) bool {
 	now := h.connReport()
 	err := now.Since(before)
-	return now.Connected && now.Reconnects == before.Reconnects && (err == nil || wire.Violation(err, wire.Publish, h.names.Info()) != nil)
+	//nolint:errorlint // an equal error in another value is a new report
+	return now.Connected && now.Reconnects == before.Reconnects && w.denied == nil && (err == w.settled || !h.ours(err))
 }
 
 // latestError returns why a request failed last. It is what a watch that did

@@ -78,6 +78,9 @@ func (h *hub) rewatch() {
 		h.audit.at = time.Now().Add(retry.Most)
 		h.plan.republished = nowhere
 	}
+	for w := range h.watches {
+		w.denied = nil // which was of the feed before
+	}
 	h.registry.Missed()
 	for v := range h.views {
 		v.StartOver()

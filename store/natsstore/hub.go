@@ -71,6 +71,9 @@ type subscription struct {
 	anew   bool          // and others were asked for since that was last looked at
 	view   *pattern.View // of a pattern; there are no keys then
 	unhook func() bool   // ends the hold on the caller's context
+
+	denied  error // what it cannot do without, while it is unknown how to watch
+	settled error // a violation that hides none of the watch's own
 }
 
 // The parts of a hub act through it (see owner.go) and on each other.

@@ -226,8 +226,8 @@ func (s *Store) release(ctx context.Context, before attend.Report, h *hub, w *su
 // again while a watch begins, from the goroutine that called Watch.
 func (s *Store) checkDenied(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
 	for {
-		denied, keys, err := h.checkDenied(before, w)
-		if err != nil || len(keys) == 0 || s.nc.FlushWithContext(ctx) != nil || h.renounce(denied, keys) {
+		l, err := h.checkDenied(before, w)
+		if err != nil || l.settled() || s.nc.FlushWithContext(ctx) != nil || h.settle(w, l) {
 			return err
 		}
 	}

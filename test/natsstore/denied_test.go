@@ -101,6 +101,59 @@ func TestAKeyThatIsDeniedLeavesTheOthersTheirConsumers(t *testing.T) {
 	}
 }
 
+// Nor is it of those that begin beside it, whichever denial comes first: each is
+// told of its own, and one that is allowed begins. A watch was refused for good
+// that had begun in time beside another.
+func TestAWatchIsRefusedForItsOwnDenialAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name               string
+		foreign            bool
+		publish, subscribe []string
+		denied             string // the subject's beginning
+		known              bool   // by a watch before, that consumers serve
+	}{
+		{"may ask", true, []string{mayMake, mayRead, mayAsk}, nil, "$KV.b.", false},
+		{"may not ask", true, []string{mayMake, mayRead}, nil, "$KV.b.", true},
+		{"republished, may ask", false, []string{mayRead, mayAsk}, []string{mayAnswer, mayHear}, "leader.b.", false},
+		{"republished, may not ask", false, []string{mayRead}, []string{mayAnswer, mayHear}, "leader.b.", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for round := 0; round < 20 && !t.Failed(); round++ {
+				s, _ := restricted(t, c.foreign, c.publish, c.subscribe)
+				if c.known {
+					listen(t, s, "g")
+				}
+				begin := func(key string, pattern bool) (err error) {
+					stop := func() {}
+					if pattern {
+						stop, err = s.WatchPattern(natslab.Within(t), key, func(store.Entry) {}, func(error) {})
+					} else {
+						stop, err = s.Watch(natslab.Within(t), []string{key}, func(store.Entry) {})
+					}
+					if err == nil {
+						stop()
+					}
+					return err
+				}
+				var all sync.WaitGroup
+				for _, pattern := range []bool{false, true} {
+					all.Go(func() {
+						if err := begin("g", pattern); err != nil {
+							t.Errorf("pattern %v: %v", pattern, err)
+						}
+					})
+					for _, key := range []string{"g2", "g3"} {
+						all.Go(func() { outcome(t, begin(key, pattern), store.Permanent, c.denied+key) })
+					}
+				}
+				all.Wait()
+			}
+		})
+	}
+}
+
 // Beyond the first four they share a consumer, whose refusal says nothing of
 // others. Most were told nothing at all: the denials of the first to go on hid
 // that of their question for the configuration.

@@ -265,6 +265,7 @@ func (s *Set) ask(f *Feed, action string, keys []string, now time.Time, done fun
 		config.FilterSubjects = append(config.FilterSubjects, s.Names.Stored+key)
 	}
 	sub := f.sub
+	f.asked = subject
 	body := wire.JSON(consumerRequest{Stream: s.Names.Stream, Action: action, Config: config})
 	s.owner.Ask(now.Add(makeTimeout), subject, body, func(m *nats.Msg) {
 		if f.sub == sub && s.bySub[sub] == f {

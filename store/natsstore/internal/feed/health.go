@@ -26,6 +26,7 @@ const (
 // has delivered, and whether it may be lost.
 type consumption struct {
 	name     string    // of the consumer
+	asked    string    // where it was asked for
 	round    uint64    // number of the consumer
 	standing bool      // it was made, and is heard
 	making   bool      // it is being made

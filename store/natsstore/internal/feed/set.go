@@ -203,8 +203,11 @@ func (s *Set) Permitted() { s.permitted = true }
 // counts as one whose was.
 func (s *Set) Asked(key string) bool {
 	f := s.byKey[key]
-	return f != nil && (!f.consumer || f.making || f.standing)
+	return f != nil && f.Asked()
 }
+
+// Asked reports whether the feed's consumer was asked for, if it needs one.
+func (f *Feed) Asked() bool { return !f.consumer || f.making || f.standing }
 
 // Lossy reports whether writes may be lost although they are brought: a
 // subscription travels to a cluster's other servers by itself.

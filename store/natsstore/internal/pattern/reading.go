@@ -135,8 +135,7 @@ func (v *View) failed(byConsumer bool) {
 		v.nextRead = time.Time{}
 		return
 	}
-	reported := v.owner.LastError()
-	if denied := wire.Violation(reported, wire.Publish, v.names.Consumers()); denied != nil && !v.feeds.RefusedShared(reported) {
+	if denied := v.names.ConsumerViolation(v.owner.LastError(), v.pattern); denied != nil {
 		v.renounce(denied)
 		return
 	}

@@ -7,7 +7,6 @@
 package pattern
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -158,6 +157,9 @@ func (v *View) Forget() {
 	v.ledger.forget()
 	v.forgotten++
 }
+
+// Asked reports whether what brings the writes was asked for.
+func (v *View) Asked() bool { return v.feed != nil && v.feed.Asked() }
 
 // Held reports whether nothing is read until Release.
 func (v *View) Held() bool { return v.held }
@@ -313,38 +315,38 @@ func (v *View) check(now time.Time, due func(time.Time)) {
 	}
 }
 
-// Denied handles a permission whose lack the connection reported. It returns
-// the error if that keeps the view from hearing of writes. One that keeps it
-// from reading the present state makes it try the other way, and then do
-// without.
+// Denied returns the reported error if it keeps the view from hearing of
+// writes.
 func (v *View) Denied(reported error) error {
-	consumers := wire.Violation(reported, wire.Publish, v.names.Consumers())
-	replies := wire.Violation(reported, wire.Subscribe, v.owner.InboxPrefix())
-	var fatal error
-	switch {
-	case v.feed == nil:
-	case v.feed.Consumer():
-		fatal = cmp.Or(consumers, replies)
-	default:
-		fatal = wire.Violation(reported, wire.Subscribe, v.feed.Subject())
+	denied := v.feeds.Denied(v.feed, reported)
+	if denied == nil && v.feed != nil && v.feed.Consumer() {
+		return wire.Violation(reported, wire.Subscribe, v.owner.InboxPrefix())
 	}
-	if fatal != nil {
-		return fatal
-	}
+	return denied
+}
+
+// AskAgain asks once more for what the view may have been denied, and reports
+// whether it did.
+func (v *View) AskAgain(by feed.Asker) bool { return v.feeds.AskAgain(v.feed, by) }
+
+// Unreadable handles a reported permission whose lack keeps the view from
+// reading the present state: it tries the other way, and then does without.
+func (v *View) Unreadable(reported error) {
 	if v.reading == nil {
-		return nil
+		return
 	}
+	replies := wire.Violation(reported, wire.Subscribe, v.owner.InboxPrefix())
 	byConsumer := v.reading.feed.Consumer()
+	consumer := v.feeds.Denied(v.reading.feed, reported)
 	switch {
 	case replies != nil:
 		v.renounce(fmt.Errorf("%w: %w", errNoReplies, replies))
-	case byConsumer && consumers != nil:
-		v.renounce(consumers)
+	case byConsumer && consumer != nil:
+		v.renounce(consumer)
 	case !byConsumer && wire.Violation(reported, wire.Publish, v.readSubject()) != nil:
 		v.unread()
 		v.owner.Nudge()
 	}
-	return nil
 }
 
 var errNoReplies = errors.New("the user may not subscribe to replies")

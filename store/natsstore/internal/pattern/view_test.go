@@ -202,6 +202,7 @@ func TestTheOtherWayOfReadingIsTried(t *testing.T) {
 	if err := b.Denied(b.denied); err != nil {
 		t.Fatalf("a view that may still listen ended: %v", err)
 	}
+	b.Unreadable(b.denied)
 	b.hears(t, "denied", "unreadable")
 	b.work()
 	if len(b.sent)+len(b.asked) != 2 {
@@ -227,6 +228,7 @@ func TestADeniedReplyLeavesAViewAlone(t *testing.T) {
 		if err := b.Denied(b.denied); err != nil {
 			t.Errorf("republished as %q: %v", republished, err)
 		}
+		b.Unreadable(b.denied)
 		b.hears(t, "denied")
 	}
 }

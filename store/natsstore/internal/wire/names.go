@@ -104,3 +104,17 @@ func Violation(err error, act Act, subjects ...string) error {
 	}
 	return nil
 }
+
+// ConsumerViolation returns err if it denies the making of a consumer of the
+// keys that match the filter, whatever the consumer is called.
+func (n Names) ConsumerViolation(err error, filter string) error {
+	if Violation(err, Publish, n.Consumers()) == nil {
+		return nil
+	}
+	_, named, _ := strings.Cut(err.Error(), n.Consumers())
+	_, filtered, _ := strings.Cut(named, ".") // no name has a dot
+	if !strings.HasPrefix(filtered, strings.TrimPrefix(strconv.Quote(n.Stored+filter), `"`)) {
+		return nil
+	}
+	return err
+}

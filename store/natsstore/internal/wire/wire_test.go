@@ -209,6 +209,30 @@ func TestViolationsAreToldByActAndSubject(t *testing.T) {
 	}
 }
 
+// Who watches other keys of the bucket has other rights.
+func TestADeniedConsumerIsToldByItsFilter(t *testing.T) {
+	n := NewNames("b", "$JS.API.")
+	for subject, filter := range map[string]string{
+		"$JS.API.CONSUMER.CREATE.KV_b.name.$KV.b.x":        "x",
+		"$JS.API.CONSUMER.CREATE.KV_b.name.$KV.b.x.y":      "x.y",
+		"$JS.API.CONSUMER.CREATE.KV_b.name.$KV.b.>":        ">",
+		"$JS.API.CONSUMER.CREATE.KV_b.name":                "",
+		"$JS.API.CONSUMER.CREATE.KV_c.name.$KV.b.x":        "",
+		"$JS.API.CONSUMER.CREATE.KV_b.name.$KV.c.x":        "",
+		"$JS.API.CONSUMER.CREATE.KV_b.name.else.$KV.b.x.y": "",
+	} {
+		denied := fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, subject)
+		for _, f := range []string{"x", "y", "x.y", ">", "x.>"} {
+			if got, want := n.ConsumerViolation(denied, f) != nil, f == filter; got != want {
+				t.Errorf("%s: of %q: %v", subject, f, got)
+			}
+		}
+	}
+	if n.ConsumerViolation(nil, "x") != nil {
+		t.Error("no error was taken for a violation")
+	}
+}
+
 func TestAFormForgetsTheWriteBefore(t *testing.T) {
 	f := NewNames("b", "$JS.API.").NewForm()
 	first := f.Fill(store.Write{Key: "g", Value: []byte("gone"), Expected: 7, Tombstone: true})
