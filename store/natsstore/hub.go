@@ -58,8 +58,9 @@ type hub struct {
 	// The count shows an interruption that was too short for its status to be
 	// seen.
 	reconnects uint64 // the connection's count, as last seen
-	lastErr    error  // of the latest failed request
-	denied     error  // why the bucket is assumed to republish
+	pongs      []func()
+	lastErr    error // of the latest failed request
+	denied     error // why the bucket is assumed to republish
 }
 
 // A subscription is one call of Watch or WatchPattern.
@@ -318,6 +319,7 @@ func (h *hub) Work(now time.Time) time.Duration {
 		}
 	}
 	h.inspect(now, due)
+	h.ponged()
 	h.feeds.Work(now, due)
 	h.registry.Work(now, due)
 	for v := range h.views {

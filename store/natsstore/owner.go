@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -49,6 +50,28 @@ func (h *hub) Publish(m *nats.Msg) error { return h.nc.PublishMsg(m) }
 // whoever asks needs one way of failing, and one pace of trying again.
 func (h *hub) Ask(deadline time.Time, subject string, body []byte, done func(*nats.Msg)) {
 	h.sent(h.requests.Ask(deadline, subject, body, done))
+}
+
+// Ping waits in a goroutine of its own, which is rare: see package feed. Work
+// calls done, since that is where functions of watches may be called.
+func (h *hub) Ping(done func()) {
+	go h.shielded("a ping", func() {
+		ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+		defer cancel()
+		_ = h.nc.FlushWithContext(ctx) // a lost connection is noticed elsewhere
+		h.loop.Lock()
+		defer h.loop.Unlock()
+		h.pongs = append(h.pongs, done)
+		h.loop.Nudge()
+	})()
+}
+
+func (h *hub) ponged() {
+	for len(h.pongs) > 0 {
+		done := h.pongs[0]
+		h.pongs = h.pongs[1:]
+		done()
+	}
 }
 
 // sent notes why a request was not sent, if it was not.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -239,6 +240,10 @@ func (s *Store) noBeginning(ctx context.Context, h *hub) error {
 	class := store.ErrTransient
 	if errors.Is(cause, jetstream.ErrStreamNotFound) {
 		class = store.ErrPermanent
+	}
+	// Whose subscription it was, the server does not say, nor when.
+	if full := s.nc.LastError(); errors.Is(full, nats.ErrMaxSubscriptionsExceeded) {
+		cause = errors.Join(cause, fmt.Errorf("%w (max_subscriptions)", full))
 	}
 	return fmt.Errorf("%w: watching bucket %q: %w", class, s.names.Bucket, errors.Join(context.Cause(ctx), cause))
 }

@@ -28,9 +28,10 @@ const (
 	lookEvery = 20 * time.Millisecond
 )
 
-// Work makes the consumers that are missing, and notices which are lost. It
-// reports to due when it has to be called again.
+// Work makes the consumers that are missing, notices which feeds are lost, and
+// asks for them again. It reports to due when it has to be called again.
 func (s *Set) Work(now time.Time, due func(time.Time)) {
+	s.look(now, due)
 	for f := range s.consumers { // not all feeds: there may be thousands, and this follows each message
 		s.tend(f, now, due)
 	}
@@ -41,6 +42,11 @@ func (s *Set) Work(now time.Time, due func(time.Time)) {
 func (s *Set) Interrupted() {
 	for f := range s.consumers {
 		s.Lose(f)
+	}
+	// Subscriptions are asked for anew, and all is read.
+	s.retries, s.retryAt = nil, time.Time{}
+	for f := range s.subscriptions {
+		f.taken = nil
 	}
 }
 

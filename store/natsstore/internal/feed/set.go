@@ -26,6 +26,9 @@ type Owner interface {
 	NewInbox() string
 	// Ask sends a request. Its answer goes to done, or nil after the deadline.
 	Ask(deadline time.Time, subject string, body []byte, done func(*nats.Msg))
+	// Ping has done called when the server has handled all that was sent
+	// before, or does not say so in time.
+	Ping(done func())
 	// Waiting reports whether messages wait for Receive.
 	Waiting() bool
 	// Clustered reports whether the servers are several.
@@ -72,6 +75,11 @@ type Viewer interface {
 	Failed()
 	// Closed says that the feed has ended.
 	Closed()
+	// Taken says that the server took the feed away. It is asked for again.
+	Taken()
+	// Resumed says that the feed stands, and may have been away: what was
+	// written meanwhile is to be read.
+	Resumed()
 }
 
 // Config says how a set watches.
@@ -98,6 +106,12 @@ type Set struct {
 	whole     *Feed              // serves all keys, if the configuration says so
 	alone     bool               // the user may not make a consumer of several keys,
 	refused   []string           // which was refused on these subjects
+
+	reported error     // what the connection had reported at the last look
+	nextLook time.Time // not before
+	retryAt  time.Time // when to ask for what was taken; zero: nothing was
+	retries  []*Feed   // to be asked for again, one after the other,
+	trying   bool      // as one is being
 }
 
 // NewSet returns a set without feeds.
@@ -126,6 +140,8 @@ type Feed struct {
 	prefix   string          // of the subjects of its messages, before the key
 	consumer bool            // by a consumer, which must be made; else by republished records
 	viewers  []Viewer        // replaced when changed, so that it may be ranged over
+	before   error           // what the connection had reported before it was asked for
+	taken    error           // why the server took it away; nil: it did not
 	answers  func(*nats.Msg) // takes all messages, of a feed that is an inbox
 
 	consumption // of a consumer
@@ -134,8 +150,12 @@ type Feed struct {
 // Consumer reports whether the feed is a consumer.
 func (f *Feed) Consumer() bool { return f.consumer }
 
-// Standing reports whether the feed's consumer was made, and is heard.
-func (f *Feed) Standing() bool { return f.standing }
+// Standing reports whether the feed is heard, as far as anyone knows: its
+// consumer was made, or its subscription was not taken away.
+func (f *Feed) Standing() bool { return f.standing || !f.consumer && f.taken == nil }
+
+// Taken returns why the server took the feed's subscription away, or nil.
+func (f *Feed) Taken() error { return f.taken }
 
 // Subject is where the feed listens.
 func (f *Feed) Subject() string { return f.sub.Subject }
@@ -185,10 +205,8 @@ func (s *Set) Brings(key string) bool {
 	switch f := s.byKey[key]; {
 	case f == nil:
 		return false
-	case !f.consumer:
-		return true
 	default:
-		return f.standing && (f.names == nil || f.names.named[key])
+		return f.Standing() && (f.names == nil || f.names.named[key])
 	}
 }
 
@@ -316,6 +334,7 @@ func (s *Set) open(f *Feed) (*Feed, error) {
 
 // listen subscribes the feed to a subject, instead of to the one before.
 func (s *Set) listen(f *Feed, subject string) error {
+	before := s.owner.LastError()
 	sub, err := s.owner.Subscribe(subject, f.wide)
 	if err != nil {
 		return err
@@ -324,7 +343,7 @@ func (s *Set) listen(f *Feed, subject string) error {
 		_ = f.sub.Unsubscribe()
 		delete(s.bySub, f.sub)
 	}
-	f.sub = sub
+	f.sub, f.before = sub, before
 	s.bySub[sub] = f
 	if f.consumer {
 		s.consumers[f] = struct{}{}

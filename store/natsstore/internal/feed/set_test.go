@@ -22,6 +22,8 @@ type bench struct {
 	*Set
 
 	asked   []question
+	latest  string // subject of a subscription
+	pings   []func()
 	told    []string // what the keys and the viewers heard
 	broken  error    // of subscriptions
 	denied  error
@@ -43,6 +45,7 @@ func newBench(republished string, whole bool) *bench {
 }
 
 func (b *bench) Subscribe(subject string, _ bool) (*nats.Subscription, error) {
+	b.latest = subject
 	return &nats.Subscription{Subject: subject}, b.broken
 }
 
@@ -55,6 +58,7 @@ func (b *bench) Waiting() bool    { return b.waiting }
 func (b *bench) Clustered() bool  { return b.cluster }
 func (b *bench) LastError() error { return b.denied }
 func (b *bench) Report(error)     {}
+func (b *bench) Ping(done func()) { b.pings = append(b.pings, done) }
 func (b *bench) Nudge()           {}
 func (b *bench) tell(format string, args ...any) {
 	b.told = append(b.told, fmt.Sprintf(format, args...))
@@ -106,6 +110,8 @@ func (v *viewer) Complete() { v.b.tell("view complete") }
 func (v *viewer) Lost()     { v.b.tell("view lost") }
 func (v *viewer) Failed()   { v.b.tell("view failed") }
 func (v *viewer) Closed()   { v.b.tell("view closed") }
+func (v *viewer) Taken()    { v.b.tell("view taken") }
+func (v *viewer) Resumed()  { v.b.tell("view resumed") }
 
 func republication(f *Feed, subject, key string, revision int) *nats.Msg {
 	return &nats.Msg{Sub: f.sub, Subject: subject + key, Header: nats.Header{

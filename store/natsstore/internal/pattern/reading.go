@@ -31,6 +31,11 @@ func (r *reading) Complete() { r.view.Complete() }
 // The next consumer shows all once more.
 func (r *reading) Lost() {}
 
+// Readings are no subscriptions to what is republished.
+func (r *reading) Taken() {}
+
+func (r *reading) Resumed() {}
+
 func (r *reading) Failed() { r.view.unread() }
 
 func (r *reading) Closed() {

@@ -32,6 +32,9 @@ const (
 	// takes republished records with it, and the connection shows nothing of
 	// that (ADR 4). Where there are many keys, it is read more rarely.
 	surveyEvery = 30 * time.Second
+	// surveyTaken is how often it is read where no writes are brought at all,
+	// since the server took the subscription away.
+	surveyTaken = time.Second
 	// surveyMost is how many keys are so read in a second.
 	surveyMost = 100
 )
@@ -223,6 +226,15 @@ func (v *View) Failed() {}
 // Closed implements [feed.Viewer].
 func (v *View) Closed() { v.feed = nil }
 
+// Taken implements [feed.Viewer].
+func (v *View) Taken() {
+	v.wanted = true // and from now on often
+	v.presented(nil)
+}
+
+// Resumed implements [feed.Viewer].
+func (v *View) Resumed() { v.StartOver() }
+
 // Complete implements [feed.Viewer]: a survey has ended. That of a consumer
 // which the view joined midway, since it brings the whole bucket, is none.
 func (v *View) Complete() {
@@ -232,7 +244,7 @@ func (v *View) Complete() {
 	v.begun = false
 	v.endReading()
 	v.failures = 0
-	v.nextSurvey = time.Now().Add(max(surveyEvery, time.Duration(v.Known())*time.Second/surveyMost))
+	v.nextSurvey = time.Now().Add(max(v.surveyEvery(), time.Duration(v.Known())*time.Second/surveyMost))
 	for _, key := range v.ledger.gone() {
 		if !v.watch.Stopped() {
 			v.deliver(store.Entry{Key: key})
@@ -267,10 +279,22 @@ func (v *View) judge() {
 	})
 }
 
+func (v *View) surveyEvery() time.Duration {
+	if v.feed != nil && !v.feed.Standing() {
+		return surveyTaken
+	}
+	return surveyEvery
+}
+
 // presented says that the present state is complete, or why it cannot be known.
+// Where the subscription was taken away, that is told besides: what is read
+// comes late, and by many requests.
 func (v *View) presented(err error) {
 	if v.watch.Stopped() {
 		return
+	}
+	if err == nil && v.feed != nil && v.feed.Taken() != nil {
+		err = fmt.Errorf("%w: the server has ended the subscription to the keys %q of bucket %q: %w", store.ErrPermanent, v.pattern, v.names.Bucket, v.feed.Taken())
 	}
 	v.owner.Call(v.watch, func() { v.present(err) })
 	v.watch.Received(v.pattern)

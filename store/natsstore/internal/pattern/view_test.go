@@ -26,7 +26,8 @@ type bench struct {
 	set     *feed.Set
 	watched *watch.Watch
 	subs    map[string]*nats.Subscription
-	sent    []*nats.Msg       // requests of the view
+	sent    []*nats.Msg // requests of the view
+	pings   []func()
 	asked   []string          // subjects of requests of the feeds
 	answers []func(*nats.Msg) // to those
 	denied  error             // as the connection reports it
@@ -78,6 +79,7 @@ func (b *bench) NoDirect() bool       { return false }
 func (b *bench) LastError() error     { return b.denied }
 func (b *bench) Report(error)         {}
 func (b *bench) Unanswered(error)     {}
+func (b *bench) Ping(done func())     { b.pings = append(b.pings, done) }
 func (b *bench) Nudge()               {}
 func (b *bench) Call(_ any, f func()) { f() }
 func (b *bench) work()                { b.Work(time.Now().Add(time.Second), func(time.Time) {}) }

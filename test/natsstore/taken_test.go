@@ -1,0 +1,109 @@
+package natsstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// A server that loads other rights takes subscriptions away, and the connection
+// stands. Until they are back the keys are read, in less than a lease; before,
+// that was each 30 s. An observer of all hears what is missing.
+func TestASubscriptionThatTheServerTakesAwayIsNoticed(t *testing.T) {
+	t.Parallel()
+	rights := func(subscribe ...string) natslab.Option {
+		return natslab.Users(natslab.Admin(), natslab.User("c",
+			[]string{mayAsk, "$JS.API.DIRECT.GET.KV_b", "$JS.API.DIRECT.GET.KV_b.>"}, append(subscribe, mayAnswer)))
+	}
+	srv := natslab.Start(t, rights("leader.b.>"))
+	root := srv.Connect(t, nats.UserInfo("admin", "admin"))
+	ensure(t, root, natsstore.BucketConfig{Bucket: "b"})
+	admin := open(t, root, "b", natsstore.Options{})
+	s := open(t, srv.Connect(t, nats.UserInfo("c", "c"), nats.CustomInboxPrefix("_INBOX_c")), "b", natsstore.Options{})
+
+	all := &heard{tb: t, entries: make(chan store.Entry, 1<<16)}
+	present := make(chan error, 1<<10)
+	stop, err := s.WatchPattern(t.Context(), ">", func(e store.Entry) { all.entries <- e }, func(err error) { present <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	one, other := listen(t, s, "g"), listen(t, s, "h")
+	var revs [2]uint64
+	write := func(round int) {
+		for i, key := range []string{"g", "h"} {
+			revs[i] = must(t, admin, store.Write{Key: key, Expected: revs[i], Value: fmt.Append(nil, round)})
+			all.revision(revs[i])
+		}
+		one.revision(revs[0])
+		other.revision(revs[1])
+	}
+	until := func(lacks string) {
+		t.Helper()
+		ctx := natslab.Within(t)
+		for {
+			select {
+			case err := <-present:
+				if err == nil && lacks == "" {
+					return
+				}
+				if err != nil && lacks != "" {
+					outcome(t, err, store.Permanent, lacks)
+					return
+				}
+			case <-ctx.Done():
+				t.Fatalf("not told: lacks %q", lacks)
+			}
+		}
+	}
+	write(1)
+	until("")
+
+	srv.Reload(rights("leader.b.g"))
+	until("leader.b.>")
+	for round := range 5 {
+		write(2 + round)
+	}
+	srv.Reload(rights("leader.b.>"))
+	until("")
+	write(7)
+}
+
+// A server refuses what is beyond max_subscriptions, and the connection stands.
+// That was told as a state that did not arrive, for no reason.
+func TestWhatIsBeyondTheMostSubscriptionsIsNamed(t *testing.T) {
+	t.Parallel()
+	const most = 8
+	srv := natslab.Start(t, func(o *server.Options) { o.MaxSubs = most })
+	nc := srv.Connect(t)
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+	s := open(t, nc, "b", natsstore.Options{Timeout: time.Second})
+	var others []*nats.Subscription
+	for range most {
+		sub, err := nc.SubscribeSync("other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		others = append(others, sub)
+	}
+	_, err := s.WatchPattern(t.Context(), ">", func(store.Entry) {}, func(error) {})
+	outcome(t, err, store.Transient, "max_subscriptions")
+	for _, sub := range others {
+		if err := sub.Unsubscribe(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patient := open(t, nc, "b", natsstore.Options{})
+	stop, err := patient.WatchPattern(t.Context(), ">", func(store.Entry) {}, func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+}
