@@ -90,6 +90,7 @@ type simCount struct {
 	ended     int
 	shortened int   // terms of a shorter lease than the one before
 	awaited   int   // leaders that were stopped by two calls, while their work went on
+	both      int   // machines that were suspended and had their clock set back
 	proofs    int64 // tokens found valid
 	begun     int64 // operations
 	losses    map[leader.Reason]int
@@ -117,6 +118,11 @@ func (c *simCount) add(w *simWorld) {
 	if w.awaited {
 		c.awaited++
 	}
+	for _, p := range w.procs {
+		if !p.suspendFrom.IsZero() && !p.setBackFrom.IsZero() {
+			c.both++
+		}
+	}
 	c.proofs += w.proofs.Load()
 	c.begun += w.operations.Load()
 	for r, n := range w.losses {
@@ -131,8 +137,8 @@ func (c *simCount) add(w *simWorld) {
 }
 
 func (c *simCount) report(t *testing.T) {
-	t.Logf("schedules %d, virtual time %v, terms %d, unknown outcomes resolved %d, records ended by operators %d, leases shortened %d, stops awaited %d, tokens found valid %d, operations begun %d\nlosses %v\ndisturbances %v\nfaults %v",
-		c.schedules, c.virtual.Round(time.Second), c.terms, c.resolved, c.ended, c.shortened, c.awaited, c.proofs, c.begun, c.losses, c.deeds, c.faults)
+	t.Logf("schedules %d, virtual time %v, terms %d, unknown outcomes resolved %d, records ended by operators %d, leases shortened %d, stops awaited %d, machines suspended and set back %d, tokens found valid %d, operations begun %d\nlosses %v\ndisturbances %v\nfaults %v",
+		c.schedules, c.virtual.Round(time.Second), c.terms, c.resolved, c.ended, c.shortened, c.awaited, c.both, c.proofs, c.begun, c.losses, c.deeds, c.faults)
 }
 
 // demandAll complains of each kind that never happened.
@@ -149,6 +155,9 @@ func (c *simCount) demandAll(errorf func(format string, args ...any)) {
 	}
 	if c.awaited == 0 {
 		errorf("no stop ever was awaited by one call, and given up by another, while the work went on")
+	}
+	if c.both == 0 {
+		errorf("no machine ever was suspended, and had its clock set back")
 	}
 	if c.shortened == 0 {
 		errorf("no lease ever was shorter than the one before")
@@ -226,12 +235,13 @@ type simProc struct {
 	name    string
 	e       leader.Election
 	machine *leader.Machine
-	// suspends: the machine is suspended now and then. If not, its wall clock
-	// may be set back: who does both within one lease finds its window open for
-	// the moment until the alarm rings.
-	suspends bool
-	stall    atomic.Int64 // how long the election's goroutine is to be stuck, once
-	sick     atomic.Bool
+	// The machine is suspended now and then, and its wall clock set back, but
+	// not both within one lease: who does that finds its window open for the
+	// moment until the alarm rings. These are when that may be done next.
+	suspendFrom, setBackFrom time.Time
+
+	stall atomic.Int64 // how long the election's goroutine is to be stuck, once
+	sick  atomic.Bool
 
 	mu      sync.Mutex
 	end     context.CancelFunc      // of the context of Start
@@ -292,7 +302,7 @@ func newSimWorld(t *testing.T, seed uint64) *simWorld {
 		return fate
 	}})
 	for i := range 2 + w.rng.IntN(4) {
-		p := &simProc{w: w, name: string(rune('a' + i)), machine: leader.NewMachine(w.rate()), suspends: w.rng.IntN(3) != 0}
+		p := &simProc{w: w, name: string(rune('a' + i)), machine: leader.NewMachine(w.rate())}
 		w.procs = append(w.procs, p)
 		p.create()
 	}
@@ -756,14 +766,16 @@ var simDeeds = []simDeed{
 		if w.draw(4) != 0 {
 			p = w.leading(p)
 		}
-		if p.suspends {
-			p.suspend(time.Duration(w.draw(int64(5 * w.ttl))))
+		if d := time.Duration(w.draw(int64(5 * w.ttl))); !time.Now().Before(p.suspendFrom) {
+			p.setBackFrom = time.Now().Add(d + 2*w.longest)
+			p.suspend(d)
 		}
 	}},
 	{"leap forward", nil, func(w *simWorld, p *simProc) { p.machine.Leap(time.Duration(w.draw(int64(10 * w.ttl)))) }},
 	{"leap back", nil, func(w *simWorld, p *simProc) {
-		if !p.suspends {
-			p.machine.Leap(-time.Duration(w.draw(int64(10 * w.ttl))))
+		if d := time.Duration(w.draw(int64(10 * w.ttl))); !time.Now().Before(p.setBackFrom) {
+			p.suspendFrom = time.Now().Add(2 * w.longest)
+			p.machine.Leap(-d)
 		}
 	}},
 	{"stall", nil, func(w *simWorld, p *simProc) { p.stall.Store(w.draw(int64(3 * w.ttl))) }},
