@@ -29,7 +29,8 @@ type BucketConfig struct {
 	// Replicas is how many servers keep it. Default: 1.
 	Replicas int
 	// Memory keeps it in memory, where a restart of its server loses every
-	// task.
+	// task. Without it a bucket that is kept so, or whose writes are
+	// acknowledged before they are in a file, is refused.
 	Memory bool
 	// Keep is how long the record of a finished task is kept, for Look and for
 	// Submit to be idempotent; whole seconds. It counts for tasks that this
@@ -137,6 +138,11 @@ func (b *Bucket) check(ctx context.Context) error {
 	switch {
 	case c.MaxAge != 0 || c.Discard == jetstream.DiscardOld && (c.MaxBytes > 0 || c.MaxMsgs > 0):
 		return fmt.Errorf("%w: bucket %q drops records by age or for room: open tasks would be lost", ErrInvalid, b.cfg.Bucket)
+	case !b.cfg.Memory && c.Storage == jetstream.MemoryStorage:
+		return fmt.Errorf("%w: bucket %q is kept in memory: a restart of its server would lose every task: use one in files, or set Memory", ErrInvalid, b.cfg.Bucket)
+	case !b.cfg.Memory && c.PersistMode == jetstream.AsyncPersistMode:
+		return fmt.Errorf("%w: bucket %q acknowledges writes before they are in a file (persist_mode async): the death of its server would lose tasks:"+
+			" use the default mode, or set Memory", ErrInvalid, b.cfg.Bucket)
 	case !c.AllowMsgTTL && b.cfg.Keep > 0:
 		return fmt.Errorf("%w: bucket %q does not allow TTLs of messages, by which finished tasks go: set allow_msg_ttl, or Keep to a negative value", ErrInvalid, b.cfg.Bucket)
 	case c.MaxMsgsPerSubject != 1 && b.cfg.Keep > 0:

@@ -472,12 +472,29 @@ func TestABucketInWhichTasksWouldGetLostIsRefused(t *testing.T) {
 		// When the record of a finished task has expired, the one before it would
 		// stand again, of which the task is assigned.
 		"history": {Bucket: "history", LimitMarkerTTL: time.Second, History: 2},
+		"memory":  {Bucket: "memory", LimitMarkerTTL: time.Second, Storage: jetstream.MemoryStorage},
 	} {
 		natslab.KV(t, nc, cfg)
 		_, err := tasks.OpenBucket(natslab.Within(t), natslab.JetStream(t, nc), tasks.BucketConfig{Bucket: cfg.Bucket, Group: "g"})
 		if !errors.Is(err, tasks.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	js := natslab.JetStream(t, nc)
+	if _, err := js.CreateStream(natslab.Within(t), jetstream.StreamConfig{
+		Name: "KV_async", Subjects: []string{"$KV.async.>"}, MaxMsgsPerSubject: 1, AllowMsgTTL: true, Discard: jetstream.DiscardNew, PersistMode: jetstream.AsyncPersistMode,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tasks.OpenBucket(natslab.Within(t), js, tasks.BucketConfig{Bucket: "async", Group: "g"}); !errors.Is(err, tasks.ErrInvalid) {
+		t.Errorf("async: %v", err)
+	}
+	for _, bucket := range []string{"memory", "async"} { // as was asked for
+		b, err := tasks.OpenBucket(natslab.Within(t), js, tasks.BucketConfig{Bucket: bucket, Group: "g", Memory: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Close()
 	}
 	for name, cfg := range map[string]tasks.BucketConfig{
 		"bucket": {Bucket: "a.b", Group: "g"}, "group": {Bucket: "b", Group: "*"}, "replicas": {Bucket: "b", Group: "g", Replicas: -1},
