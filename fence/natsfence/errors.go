@@ -13,8 +13,8 @@ import (
 // Errors of this package, for errors.Is. See the package documentation for the
 // others.
 var (
-	// ErrLost: the guard stood and is gone, or was deleted, or holds what no
-	// guard wrote. It needs a person.
+	// ErrLost: the guard stood and is gone, or was deleted, or an earlier term
+	// has raised it since, or it holds what no guard wrote. It needs a person.
 	ErrLost = errors.New("natsfence: the guard was lost")
 	// ErrUnfit: the stream is configured so that it cannot hold a guard. The
 	// text says what to change.

@@ -218,8 +218,12 @@ func (g *guard) verify(ctx context.Context, seq uint64) (uint64, error) {
 	case at == 0:
 		return seq, g.missing(ctx, seq)
 	}
-	if _, err := last.Accept(g.term); err != nil {
+	switch _, err := last.Accept(g.term); {
+	case err != nil:
 		return seq, err
+	case at > seq:
+		// Whoever raised it found nothing there: see missing.
+		return seq, fmt.Errorf("%w: an earlier term stands at %q since message %d, and this one was raised at %d", ErrLost, g.subject, at, seq)
 	}
 	return seq, nil // a replica that lags shows an earlier term
 }

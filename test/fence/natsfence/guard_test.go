@@ -276,6 +276,14 @@ func TestGuardThatVanishedIsNotRaisedAgainByItsWriter(t *testing.T) {
 	if seq, _ := guardAt(t, js, "EVENTS", "events.fence"); seq != 0 {
 		t.Errorf("raised again at %d", seq)
 	}
+	// An earlier term finds nothing there, and raises the guard. That of the
+	// later one was lost, and does not merely look so on a replica that lags.
+	if _, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "events.fence", term(6, "b")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Publish(natslab.Within(t), "events.sent", nil); !errors.Is(err, natsfence.ErrLost) {
+		t.Errorf("under the mark of an earlier term: %v", err)
+	}
 }
 
 func TestGuardOutlivesTheAgeOfItsStream(t *testing.T) {
