@@ -3,27 +3,70 @@ package arena
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
+// A Right is something that the candidates may be denied, in the words of a
+// server's configuration.
+type Right struct{ verb, subject string }
+
+// Rights are those that candidates use.
+var Rights = []Right{
+	{"publish", stored + Group},                        // to write the record
+	{"publish", "$JS.API.DIRECT.GET." + stream + ".>"}, // to read it
+	{"subscribe", republic + ">"},                      // to hear of it
+	{"subscribe", "leader-offer." + Bucket + ".>"},     // to be offered it
+}
+
+// denied is denied to the candidates besides, so that a server shows which
+// configuration it has.
+const denied = "fire.denied"
+
 // credentials is the servers' configuration of users. Who says nothing is the
 // lab.
-func credentials(valid bool) string {
-	users := `{user: lab, password: lab}`
-	if valid {
-		users += fmt.Sprintf(`, {user: %s, password: %s}`, User, Password)
-	}
-	return "authorization { users: [" + users + "] }\nno_auth_user: lab\n" +
+func credentials(users ...string) string {
+	users = append(users, `{user: lab, password: lab}`)
+	return "authorization { users: [" + strings.Join(users, ", ") + "] }\nno_auth_user: lab\n" +
 		fmt.Sprintf("accounts { $SYS { users: [{user: %s, password: %s}] } }", system, system)
+}
+
+// candidates is the user of the candidates, without some rights.
+func candidates(without ...Right) string {
+	denials := map[string][]string{}
+	if len(without) > 0 {
+		without = append(without, Right{"publish", denied})
+	}
+	for _, r := range without {
+		denials[r.verb] = append(denials[r.verb], strconv.Quote(r.subject))
+	}
+	var permissions []string
+	for verb, subjects := range denials {
+		permissions = append(permissions, fmt.Sprintf("%s: { deny: [%s] }", verb, strings.Join(subjects, ", ")))
+	}
+	return fmt.Sprintf("{user: %s, password: %s, permissions: { %s }}", User, Password, strings.Join(permissions, ", "))
 }
 
 // Authorize has the servers let the candidates in, or not.
 func (a *Arena) Authorize(valid bool) {
+	if valid {
+		a.configure(credentials(candidates()))
+	} else {
+		a.configure(credentials())
+	}
+}
+
+// Deny has the servers deny the candidates some rights, until Authorize.
+func (a *Arena) Deny(rights ...Right) { a.configure(credentials(candidates(rights...))) }
+
+func (a *Arena) configure(users string) {
 	for _, n := range a.Servers.Nodes {
-		n.Configure(credentials(valid))
+		n.Configure(users)
 	}
 }
 
@@ -55,6 +98,29 @@ func (all Canaries) Connected(want bool) func(context.Context) error {
 		for _, c := range all {
 			if c.IsConnected() != want {
 				return fmt.Errorf("%s: connected %v", c.Opts.Url, c.IsConnected())
+			}
+		}
+		return nil
+	}
+}
+
+// Denied returns a check that fails unless all lack rights, or none does.
+func (all Canaries) Denied(want bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		for _, c := range all {
+			before := c.LastError()
+			err := c.Publish(denied, nil)
+			if err == nil {
+				err = c.FlushWithContext(ctx)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.Opts.Url, err)
+			}
+			//nolint:errorlint // the same value again is the report of an earlier denial
+			if got := c.LastError() != before; got != want {
+				return fmt.Errorf("%s: denied %v", c.Opts.Url, got)
 			}
 		}
 		return nil

@@ -57,7 +57,7 @@ func New(b *Bench, run natslab.Command, s schedule.Shape, e schedule.Expiry) *Ar
 	if schedule.OnDisk(s) {
 		b.furnish = a.mountDisk
 	}
-	a.Servers = natslab.StartPartitionable(b, run, s.Nodes, credentials(true))
+	a.Servers = natslab.StartPartitionable(b, run, s.Nodes, credentials(candidates()))
 	b.furnish = nil
 	a.admin = a.Servers.Connect(b, nats.ReconnectBufSize(-1), nats.Timeout(2*time.Second))
 	a.js = natslab.JetStream(b, a.admin)

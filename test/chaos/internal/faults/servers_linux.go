@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -86,6 +87,18 @@ var serverKinds = []kind{
 		r.Sleep(f.Length)
 		r.Authorize(true)
 		r.Eventually("all servers let the candidates in", round.Healing, canaries.Connected(true))
+		canaries.Close()
+	})},
+	{atServers("rights withdrawn", "the candidates may not do one or two of these, and then all of them again: write the record, read it, hear of it, be offered it", schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
+		rng := f.RNG()
+		rights := slices.Clone(arena.Rights)
+		rng.Shuffle(len(rights), func(i, j int) { rights[i], rights[j] = rights[j], rights[i] })
+		canaries := r.Canaries()
+		r.Deny(rights[:1+rng.IntN(2)]...)
+		r.Eventually("all servers deny the candidates some rights", round.Healing, canaries.Denied(true))
+		r.Sleep(f.Length)
+		r.Authorize(true)
+		r.Eventually("no server denies the candidates anything", round.Healing, canaries.Denied(false))
 		canaries.Close()
 	})},
 	{atServers("herd", fmt.Sprintf("%d candidates join at once, and leave at once", crowd), schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
