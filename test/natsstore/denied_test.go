@@ -126,7 +126,7 @@ func TestAWatchIsRefusedForItsOwnDenialAlone(t *testing.T) {
 					listen(t, s, "g")
 				}
 				begin := func(key string, pattern bool) (err error) {
-					stop := func() {}
+					var stop func()
 					if pattern {
 						stop, err = s.WatchPattern(natslab.Within(t), key, func(store.Entry) {}, func(error) {})
 					} else {

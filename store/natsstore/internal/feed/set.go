@@ -202,12 +202,8 @@ func (s *Set) Subject(key string) string {
 
 // Brings reports whether the key's writes are brought, as far as anyone knows.
 func (s *Set) Brings(key string) bool {
-	switch f := s.byKey[key]; {
-	case f == nil:
-		return false
-	default:
-		return f.Standing() && (f.names == nil || f.names.named[key])
-	}
+	f := s.byKey[key]
+	return f != nil && f.Standing() && (f.names == nil || f.names.named[key])
 }
 
 // MayConsume reports whether the user may make consumers, as one that was heard
