@@ -21,7 +21,7 @@ type Election struct {
 	id    string
 	store *Store
 	// first is the callback for promotions that was registered first.
-	first atomic.Pointer[func(context.Context, string)]
+	first atomic.Pointer[func(context.Context, leader.Term)]
 	// told is the token of the term for which it was called last, or would have
 	// been, and news holds one after each change of it.
 	told atomic.Pointer[string]
@@ -84,21 +84,28 @@ func (e *Election) Promote() {
 
 // OnPromote implements [leader.Election].
 func (e *Election) OnPromote(f func(ctx context.Context, token string)) {
+	if f != nil {
+		e.OnTerm(func(ctx context.Context, term leader.Term) { f(ctx, term.Token) })
+	}
+}
+
+// OnTerm implements [leader.Election].
+func (e *Election) OnTerm(f func(ctx context.Context, term leader.Term)) {
 	if f != nil && !e.first.CompareAndSwap(nil, &f) {
-		e.Election.OnPromote(f)
+		e.Election.OnTerm(f)
 	}
 }
 
 // promoted is registered before all others. It calls the first of the test's by
 // itself: only one that is first is called even if the term ends meanwhile.
-func (e *Election) promoted(ctx context.Context, token string) {
-	e.told.Store(&token)
+func (e *Election) promoted(ctx context.Context, term leader.Term) {
+	e.told.Store(&term.Token)
 	select {
 	case e.news <- struct{}{}:
 	default:
 	}
 	if f := e.first.Load(); f != nil {
-		(*f)(ctx, token)
+		(*f)(ctx, term)
 	}
 }
 

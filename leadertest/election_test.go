@@ -253,3 +253,37 @@ func TestWhatCannotComeFailsTheTest(t *testing.T) {
 		})
 	}
 }
+
+// Work registered later than a callback for terms must not keep that from being
+// called: OnPromote may last as long as the term.
+func TestCallbacksOfBothKindsAreCalledInTheOrderOfProduction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		register := func(e leader.Election) {
+			e.OnTerm(func(context.Context, leader.Term) { l.add("term") })
+			l.follow(e)
+		}
+		g := leadertest.NewGroup(t, leader.ElectionConfig{DeleteOnStop: true})
+		production, err := leader.NewElectionWithStore(g.Store("production"), g.Config("production"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		register(production)
+		if err := production.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		g.Leader()
+		l.demand(t, "term", "promoted")
+		if err := production.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		l.demand(t, "lost: stopped", "demoted")
+
+		e := leadertest.New(t, leader.ElectionConfig{})
+		register(e)
+		started(t, e).Promote()
+		l.demand(t, "term", "promoted")
+		e.Demote()
+		l.demand(t, "lost: stepped-down", "demoted")
+	})
+}

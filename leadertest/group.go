@@ -102,7 +102,7 @@ func (g *Group) join(cfg leader.ElectionConfig) *Election {
 		return nil
 	}
 	joined := &Election{Election: e, group: g, id: cfg.InstanceID, store: st, news: make(chan struct{}, 1)}
-	e.OnPromote(joined.promoted)
+	e.OnTerm(joined.promoted)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.elections = append(g.elections, joined)
