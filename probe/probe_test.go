@@ -352,3 +352,18 @@ func TestAnElectionThatPanicsWhenAskedIsAFault(t *testing.T) {
 		}
 	})
 }
+
+// A role may be removed between the look at the manager's roles and that for its
+// election. Kubernetes was told that the process is dead, and /leader panicked.
+func TestAnElectionThatIsGoneIsLeftOut(t *testing.T) {
+	h := probe.HandlerOf(func() map[string]leader.Election { return map[string]leader.Election{"gone": nil} }, probe.Options{})
+	for path, want := range map[string]int{
+		"/livez": http.StatusOK, "/readyz": http.StatusOK, "/leader?group=gone": http.StatusNotFound, "/leader": http.StatusBadRequest,
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
