@@ -107,11 +107,18 @@ func (c *client) request(ctx context.Context, subject string, body []byte) (*nat
 	if !before.Connected && !c.nc.IsClosed() {
 		return nil, before, nats.ErrDisconnected
 	}
-	ctx, call := c.attendant.Begin(ctx, before, subject)
+	ctx, call := c.attendant.Begin(ctx, before, subject, func() {
+		_ = c.nc.Publish(subject, inVain) // fails only on a connection that is gone
+	})
 	defer c.attendant.End(call)
 	m, err := c.nc.RequestWithContext(ctx, subject, body)
 	return m, before, attend.Interrupted(ctx, err)
 }
+
+// inVain is the body of a request that has no effect: it is no JSON, and the
+// request names no subject for the answer. The server checks a permission before
+// it looks at either.
+var inVain = []byte("leader")
 
 func (c *client) connReport() attend.Report { return attend.ReportOf(c.nc) }
 

@@ -98,10 +98,9 @@ func (h *hub) ours(reported error) bool {
 		h.plan.republished != "" && wire.Violation(reported, wire.Subscribe, h.plan.republished) != nil
 }
 
-// AskInVain implements [feed.Asker]. The server checks a permission before it
-// looks at a message. A body that is no JSON changes nothing.
+// AskInVain implements [feed.Asker].
 func (h *hub) AskInVain(subject string) {
-	if err := h.nc.Publish(subject, []byte("leader")); err != nil {
+	if err := h.nc.Publish(subject, inVain); err != nil {
 		h.Report(err)
 	}
 }

@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,8 @@ func (c *client) readError(ctx context.Context, before attend.Report, subject st
 		return c.diagnose(ctx, err)
 	}
 	if ended(err) {
-		if denied := c.deniedSince(before, subject); denied != nil {
+		// What ended the call tells more than what was reported last by now.
+		if denied := cmp.Or(wire.Violation(err, wire.Publish, subject), c.deniedSince(before, subject)); denied != nil {
 			return fmt.Errorf("%w: the user may not publish to %s: %w", store.ErrPermanent, subject, denied)
 		}
 		// The inbox is subscribed once for all requests, so that its violation

@@ -148,7 +148,7 @@ func (s *Store) askPlan(ctx context.Context) (plan, error) {
 			return plan{}, err
 		}
 		return s.planFor(info), nil
-	case ctx.Err() == nil && s.unasked(s.reportedSince(before)) != nil:
+	case ctx.Err() == nil && cmp.Or(s.unasked(err), s.unasked(s.reportedSince(before))) != nil:
 		return plan{unknown: true}, nil
 	case ctx.Err() == nil && asking.Err() != nil:
 		// Another watch may have learned it meanwhile, and its denials may hide

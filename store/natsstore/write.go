@@ -48,7 +48,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 // up to two of them, unless told otherwise.
 func (c *client) publish(ctx context.Context, before attend.Report, w store.Write) (uint64, error) {
 	m := c.names.Write(w)
-	ctx, call := c.attendant.Begin(ctx, before, m.Subject)
+	ctx, call := c.attendant.Begin(ctx, before, m.Subject, nil) // a write is not made again
 	defer c.attendant.End(call)
 	answer, err := c.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {

@@ -154,6 +154,24 @@ func TestAWatchIsRefusedForItsOwnDenialAlone(t *testing.T) {
 	}
 }
 
+// Of reads that are denied together, each is told so, and none waits for its
+// deadline.
+func TestReadsThatAreDeniedTogetherAreToldSo(t *testing.T) {
+	t.Parallel()
+	s, _ := restricted(t, false, []string{mayRead, mayAsk}, nil)
+	for round := 0; round < 20 && !t.Failed(); round++ {
+		var all sync.WaitGroup
+		for i := range 4 {
+			all.Go(func() {
+				key := fmt.Sprintf("g%d", i)
+				_, err := s.Get(natslab.Within(t), key)
+				outcome(t, err, store.Permanent, "$KV.b."+key)
+			})
+		}
+		all.Wait()
+	}
+}
+
 // Beyond the first four they share a consumer, whose refusal says nothing of
 // others. Most were told nothing at all: the denials of the first to go on hid
 // that of their question for the configuration.

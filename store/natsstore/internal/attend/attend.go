@@ -4,6 +4,7 @@ package attend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -95,17 +96,22 @@ type Call struct {
 	Subject string
 	// Deadline is by when it is ended. Zero: the caller sees to that.
 	Deadline time.Time
+	// Again asks once more, without an effect. The connection shows the latest
+	// denial alone, so another's may hide the call's, until this brings it
+	// back. Nil: that cannot be done.
+	Again func()
 
-	at    time.Time // of the next look
-	wait  time.Duration
-	place int // among the calls, from 1 on; 0: not among them
+	hidden error     // a report that another's denial has come, after which it was asked again
+	at     time.Time // of the next look
+	wait   time.Duration
+	place  int // among the calls, from 1 on; 0: not among them
 }
 
 // Begin attends to a call, which is to wait no longer than the returned context
-// lasts. The caller ends it by End.
-func (a *Attendant) Begin(parent context.Context, before Report, subject string) (context.Context, *Call) {
+// lasts. Again is as in [Call]. The caller ends it by End.
+func (a *Attendant) Begin(parent context.Context, before Report, subject string, again func()) (context.Context, *Call) {
 	ctx, cancel := context.WithCancelCause(parent)
-	call := &Call{Waiter: canceler(cancel), Before: before, Subject: subject}
+	call := &Call{Waiter: canceler(cancel), Before: before, Subject: subject, Again: again}
 	a.Attend(call)
 	return ctx, call
 }
@@ -154,13 +160,14 @@ func (a *Attendant) lookBy(at time.Time) {
 
 // attend looks at the connection for all calls that are due.
 func (a *Attendant) attend() {
-	for _, cancel := range a.vain() {
-		cancel()
+	for _, act := range a.due() {
+		act()
 	}
 }
 
-// vain returns the cancellations of the calls that wait in vain.
-func (a *Attendant) vain() (cancel []func()) {
+// due returns the cancellations of the calls that wait in vain, and the
+// repetitions of those whose denial may be hidden.
+func (a *Attendant) due() (acts []func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.next = time.Time{}
@@ -173,14 +180,28 @@ func (a *Attendant) vain() (cancel []func()) {
 			continue
 		}
 		if cause := call.vain(seen, now, a.inbox); cause != nil {
-			cancel = append(cancel, func() { call.Waiter.GiveUp(cause) })
+			acts = append(acts, func() { call.Waiter.GiveUp(cause) })
+		} else if call.mayBeHidden(seen) {
+			acts = append(acts, call.Again)
 		}
 		call.lookAfter(now, min(2*call.wait, rarest))
 	}
 	for _, call := range a.calls {
 		a.lookBy(call.at)
 	}
-	return cancel
+	return acts
+}
+
+// mayBeHidden reports whether another's denial has come since the last time,
+// and the call can be made again.
+func (c *Call) mayBeHidden(seen Report) bool {
+	reported := seen.Since(c.Before)
+	//nolint:errorlint // as in Since
+	if c.Again == nil || reported == c.hidden || !errors.Is(reported, nats.ErrPermissionViolation) {
+		return false
+	}
+	c.hidden = reported
+	return true
 }
 
 // vain returns why the call waits in vain, if it does.
@@ -189,7 +210,7 @@ func (c *Call) vain(seen Report, now time.Time, inbox string) error {
 	case !seen.Connected || seen.Reconnects != c.Before.Reconnects:
 		return ErrInterrupted
 	case c.denied(seen.Since(c.Before), inbox):
-		return ErrDenied
+		return fmt.Errorf("%w: %w", ErrDenied, seen.Err)
 	case !c.Deadline.IsZero() && !now.Before(c.Deadline):
 		return context.DeadlineExceeded
 	}

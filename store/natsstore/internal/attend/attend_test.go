@@ -17,6 +17,7 @@ type bystander struct {
 
 	seen  Report
 	looks int
+	again func() // of calls
 }
 
 func newBystander() *bystander {
@@ -33,7 +34,7 @@ func newBystander() *bystander {
 // waited is how long a call waits for nothing, and why it ends.
 func (b *bystander) waited(parent context.Context, subject string) (time.Duration, error) {
 	began := time.Now()
-	ctx, call := b.Begin(parent, Report{Connected: true}, subject)
+	ctx, call := b.Begin(parent, Report{Connected: true}, subject, b.again)
 	defer b.End(call)
 	<-ctx.Done()
 	return time.Since(began), Interrupted(ctx, ctx.Err())
@@ -93,6 +94,36 @@ func TestACallThatMayYetBeAnsweredWaits(t *testing.T) {
 	}
 }
 
+// The connection shows the latest denial alone. A call whose own was hidden by
+// another's, of a moment later, waited for its deadline.
+func TestADenialThatAnothersHidesIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBystander()
+		b.seen.Err = violation("Publish", "other")
+		asked := 0
+		b.again = func() {
+			if asked++; asked == 2 { // the first is hidden once more
+				b.seen.Err = violation("Publish", "a.b")
+			} else {
+				b.seen.Err = violation("Publish", "other")
+			}
+		}
+		if got, err := b.waited(t.Context(), "a.b"); !errors.Is(err, ErrDenied) || !errors.Is(err, b.seen.Err) || got > time.Second {
+			t.Errorf("ended after %v: %v", got, err)
+		}
+		if asked != 2 {
+			t.Errorf("asked again %d times", asked)
+		}
+		b.seen.Err, asked = violation("Publish", "other"), 2 // and then once for each report
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		b.again = func() { asked++ }
+		if _, err := b.waited(ctx, "a.b"); !errors.Is(err, context.DeadlineExceeded) || asked != 3 {
+			t.Errorf("asked again %d times: %v", asked-2, err)
+		}
+	})
+}
+
 // A call is attended to in time however long others have waited, and one that
 // has its answer costs no look.
 func TestCallsShareATimer(t *testing.T) {
@@ -112,7 +143,7 @@ func TestCallsShareATimer(t *testing.T) {
 		before := b.looks
 		b.mu.Unlock()
 		for range 1000 {
-			_, call := b.Begin(t.Context(), Report{Connected: true}, "a.b")
+			_, call := b.Begin(t.Context(), Report{Connected: true}, "a.b", nil)
 			b.End(call)
 		}
 		if b.looks != before {
