@@ -43,6 +43,10 @@ func observers(t *testing.T) func(user, bucket string, args ...string) (int, str
 		user("all", []string{readsInfo + bucket, readsAll, readsAll + ".>"}, []string{hearsAll}),
 		user("plain-one", []string{readsInfo + plain, readsPlainKey, consumesKey}, nil),
 		user("plain-all", []string{readsInfo + plain, consumesAll}, nil),
+		user("one-uninformed", []string{readsKey}, []string{hearsKey}),
+		user("all-uninformed", []string{readsAll, readsAll + ".>"}, []string{hearsAll}),
+		user("one-hearing", []string{readsInfo + bucket}, []string{hearsKey}),
+		user("all-hearing", []string{readsInfo + bucket}, []string{hearsAll}),
 	))
 	nc := srv.Connect(t, nats.UserInfo("admin", "admin"))
 	js := natslab.JetStream(t, nc)
@@ -123,6 +127,31 @@ func TestTheDocumentedRightsOfAnObserverSuffice(t *testing.T) {
 			}
 			if code, out, stderr := as(c.user, c.bucket, append(examine, "viewer")...); code != 1 || !strings.Contains(out, "viewer") {
 				t.Errorf("doctor: exit status %d\n%s%s", code, out, stderr)
+			}
+		})
+	}
+}
+
+// What docs/operations.md says of observers who lack a right.
+func TestAnObserverDoesWithoutARight(t *testing.T) {
+	t.Parallel()
+	as := observers(t)
+	for user, lines := range map[string][]string{
+		"one-uninformed": {"get " + group, "ls " + group, "watch " + group + " -n 1", "wait " + group},
+		"all-uninformed": {"get " + group, "ls", "watch -n 1"},
+		"one-hearing":    {"watch " + group + " -n 1", "wait " + group}, // the next renewal
+		"all-hearing":    {"watch -n 1"},
+	} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			for _, line := range lines {
+				code, out, stderr := as(user, bucket, strings.Fields(line)...)
+				if code != 0 || !strings.Contains(out, group) || internals.MatchString(stderr) {
+					t.Errorf("leader %s: exit status %d\n%s%s", line, code, out, stderr)
+				}
+				if hears := strings.Contains(stderr, "hears of each with its next write"); hears != strings.HasSuffix(user, "hearing") {
+					t.Errorf("leader %s: %s", line, stderr)
+				}
 			}
 		})
 	}

@@ -146,7 +146,7 @@ func (b *Board) Follow(ctx context.Context, st store.PatternWatcher, failed func
 	defer cancel()
 	// An observer that may not read the control records shows no pauses.
 	pauses.Go(func() { app.FollowPauses(ctx, st, ">", b.control, func() {}) })
-	return leader.ObserveFuncWithStore(ctx, countingStore{st, b}, ">", leader.Observer{
+	return leader.ObserveFuncWithStore(ctx, countingStore{app.Reporting{PatternWatcher: st}, b}, ">", leader.Observer{
 		Leader:  func(info leader.LeaderInfo) { b.update(func() { b.leader(info, time.Now()) }) },
 		Renewed: func(info leader.LeaderInfo) { b.update(func() { b.renewal(info, time.Now()) }) },
 		Present: func() { b.update(b.present) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -12,7 +13,7 @@ import (
 // it. Of several malformed records in a row observers hear of one: the rest does
 // not change who leads.
 type countingStore struct {
-	store.PatternWatcher
+	app.Reporting
 
 	b *Board
 }
@@ -20,22 +21,6 @@ type countingStore struct {
 // WatchPattern implements [store.PatternWatcher].
 func (s countingStore) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
 	return s.PatternWatcher.WatchPattern(ctx, pattern, func(e store.Entry) { s.b.countMalformed(e); deliver(e) }, present)
-}
-
-// ConnState and OnConnState implement [store.ConnReporter], since an observer
-// ends with the connection.
-func (s countingStore) ConnState() store.ConnState {
-	if c, ok := s.PatternWatcher.(store.ConnReporter); ok {
-		return c.ConnState()
-	}
-	return store.Connected
-}
-
-func (s countingStore) OnConnState(f func(store.ConnState)) (stop func()) {
-	if c, ok := s.PatternWatcher.(store.ConnReporter); ok {
-		return c.OnConnState(f)
-	}
-	return func() {}
 }
 
 // A malformedCount is how many of a group's records could not be read.

@@ -2,8 +2,10 @@ package read
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -19,14 +21,37 @@ type observed struct {
 	present bool // what was there at the beginning has been told
 }
 
+// A hearing store notes that it may not be read, and is heard all the same.
+type hearing struct {
+	app.Reporting
+
+	unread atomic.Pointer[error] // why
+}
+
+// WatchPattern implements [store.PatternWatcher].
+func (h *hearing) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
+	return h.PatternWatcher.WatchPattern(ctx, pattern, deliver, func(err error) {
+		if err != nil {
+			h.unread.Store(&err)
+		}
+		present(err)
+	})
+}
+
+// notes reports whether that is what an observer tells.
+func (h *hearing) notes(err error) bool {
+	unread := h.unread.Load()
+	return unread != nil && errors.Is(err, *unread)
+}
+
 // observe hands what is seen of the groups to use, until that ends or ctx is
-// done. Troubles are told on stderr, and end it only if nothing was seen before
-// and they would not pass.
+// done. Troubles are told on stderr, and end it only if nothing was seen before,
+// they would not pass, and nothing will be heard.
 //
 // seen has no room: the observer waits for use, and so skips what was replaced
 // meanwhile. It has ended when observe returns, since the caller closes the
 // session next.
-func observe(outer context.Context, st store.Store, pattern string, stderr io.Writer, use func(context.Context, <-chan observed) error) error {
+func observe(outer context.Context, watched store.PatternWatcher, pattern string, stderr io.Writer, use func(context.Context, <-chan observed) error) error {
 	ctx, cancel := context.WithCancelCause(outer)
 	defer cancel(nil)
 	seen := make(chan observed)
@@ -37,13 +62,18 @@ func observe(outer context.Context, st store.Store, pattern string, stderr io.Wr
 		case <-ctx.Done():
 		}
 	}
+	st := &hearing{Reporting: app.Reporting{PatternWatcher: watched}}
 	sawAny := false
 	observer := leader.Observer{
 		Leader:  func(info leader.LeaderInfo) { sawAny = true; tell(observed{info: info}) },
 		Renewed: func(info leader.LeaderInfo) { tell(observed{info: info, renewed: true}) },
 		Present: func() { tell(observed{present: true}) },
 		Failed: func(err error) {
-			if !sawAny && store.Classify(err) == store.Permanent {
+			switch {
+			case st.notes(err):
+				app.Say(stderr, err)
+				return
+			case !sawAny && store.Classify(err) == store.Permanent:
 				cancel(err)
 				return
 			}
