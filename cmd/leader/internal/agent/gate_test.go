@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/seed-ff2cb582/leader"
 )
 
@@ -202,6 +204,9 @@ func TestStrangersDoNotFindACandidate(t *testing.T) {
 		}
 		if _, code := l.refused(http.MethodGet, "/v1/groups/g/candidates", "", nil); code != "no_route" {
 			t.Errorf("a list of candidates, whose handles are secrets: %s", code)
+		}
+		if n := testutil.ToFloat64(l.s.count.refused.WithLabelValues("no_route")); n != 1 {
+			t.Errorf("%v requests by no route were counted", n)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func newCounters() (*counters, error) {
 		}, []string{"reason"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "election_agent_refused_requests_total",
-			Help: "Requests that were not let in: of a browser, to another host, without the token, or more than there is room for.",
+			Help: "Requests that were not let in: of a browser, to another host, without the token, more than there is room for, or by no route.",
 		}, []string{"reason"}),
 		registry: prometheus.NewRegistry(),
 	}

@@ -77,6 +77,7 @@ func (s *server) handler() http.Handler {
 	}
 	// The mux would answer in plain text, and without the gate.
 	add("/", route{serve: func(_ http.ResponseWriter, r *http.Request) error {
+		s.count.refuse("no_route")
 		return &failure{status: http.StatusNotFound, code: "no_route", detail: fmt.Sprintf("there is no %s of this path: see /openapi.yaml", r.Method)}
 	}})
 	return mux

@@ -134,14 +134,23 @@ func (e *examination) jetStream(ctx context.Context) {
 	if err == nil {
 		info, err = js.AccountInfo(ctx)
 	}
+	disabled := errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
 	switch {
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+	case disabled && e.s.Domain != "" && answers(ctx, js, e.s.Bucket):
+		l.Add("jetstream", finding.Info, "", "the account has no JetStream of its own, and imports what reaches the bucket in domain %q: nothing is known of its limits", e.s.Domain)
+	case disabled:
 		l.Add("jetstream", finding.Fail, "enable it: jetstream {} in the server's configuration, and for the account", "JetStream is not enabled: %v", err)
 	case err != nil:
 		l.Add("jetstream", finding.Fail, "look at the servers' logs; a cluster needs a majority of them", "JetStream does not answer: %v", err)
 	default:
 		e.account(info)
 	}
+}
+
+// answers reports whether a bucket tells what it is.
+func answers(ctx context.Context, js jetstream.JetStream, bucket string) bool {
+	_, err := js.Stream(ctx, "KV_"+bucket)
+	return err == nil
 }
 
 // account warns of an account that is full to nine tenths: a full one refuses

@@ -11,9 +11,12 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// Drivers opens stores by their URLs.
+// Drivers opens stores by their URLs. What they say of those leaves out what
+// the commands refuse.
 func Drivers() []store.Driver {
-	return append([]store.Driver{natsstore.Driver()}, others()...)
+	nats := natsstore.Driver()
+	nats.Form = strings.Replace(nats.Form, "&create=true&replicas=N", "", 1)
+	return append([]store.Driver{nats}, others()...)
 }
 
 // Forms shows the URLs, with the parameters below where both are long.
@@ -21,9 +24,6 @@ func Forms() string {
 	var b strings.Builder
 	for _, d := range Drivers() {
 		form := d.Form
-		if slices.Contains(d.Schemes, "nats") {
-			form = strings.Replace(form, "&create=true&replicas=N", "", 1) // which the commands refuse
-		}
 		if base, params, ok := strings.Cut(form, "[?"); ok && len(form) > 70 {
 			form = base + "\n      [?" + params
 		}
