@@ -49,11 +49,12 @@ type RoleManagerConfig struct {
 //
 // An instance that leads fewer roles than another, by two or more, asks for one
 // of the other's, which is handed over as by [Election.Transfer]: the work
-// stops first. It asks for one at a time, and is given none that would leave
-// the other with fewer than itself. So differences of one stay as they are, and
-// roles never move in circles. Where a role falls vacant, an instance that has
-// its fair share leaves it to others, until nobody has taken a role for TTL/4,
-// at most half a second.
+// stops first. It asks for one at a time, keeps the last room below MaxRoles
+// for it for up to a TTL, and is given none that would leave the other with
+// fewer than itself. So differences of one stay as they are, and roles never
+// move in circles. Where a role falls vacant, an instance that has its fair
+// share leaves it to others, until nobody has taken a role for TTL/4, at most
+// half a second.
 //
 // No instance reports its presence for this: each counts by the leaders of the
 // roles that it knows itself. Where an instance leaves, each of the others

@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/internal/faultstore"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -128,4 +130,69 @@ func differing(t *testing.T, seed uint64) {
 	for _, in := range all {
 		stopRoles(t, in.RoleManager)
 	}
+}
+
+// An instance that has asked for a role keeps the last of its room for it. What
+// it asked for is given to it alone. It took another role in the meantime, and
+// refused, so that nobody led a healthy role until all others might claim it.
+func TestTheLastRoomIsKeptForARoleThatWasAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const work = time.Second
+		st, names := memstore.New(), []string{"r1", "r2", "r3"}
+		stopping := make(chan struct{}, len(names))
+		first := spreading("a")
+		first.Spread.Enabled = false
+		a := instance(t, st, first, names, func(ctx context.Context, _ string) {
+			<-ctx.Done()
+			stopping <- struct{}{}
+			time.Sleep(work)
+		})
+		time.Sleep(10 * time.Second)
+		mustHold(t, []int{len(names)}, a)
+		second := spreading("b")
+		second.MaxRoles = 1
+		b := instance(t, st, second, names, nil)
+		<-stopping
+		if err := b.Add(t.Context(), leader.Role{Name: "own"}); err != nil {
+			t.Fatal(err)
+		}
+		const each = 10 * time.Millisecond
+		gap := make(map[string]time.Duration)
+		for range 10 * time.Second / each {
+			for _, r := range a.Roles() {
+				if r.Leader.ID == "" {
+					gap[r.Name] += each
+				}
+			}
+			time.Sleep(each)
+		}
+		for name, d := range gap {
+			if d > work+ttl/6 {
+				t.Errorf("nobody leads %s for %v", name, d)
+			}
+		}
+		mustHold(t, []int{1, len(names) - 1}, a, b)
+		stopRoles(t, a, b)
+	})
+}
+
+// instance starts an instance with roles that share a callback.
+func instance(
+	t *testing.T, st store.Store, cfg leader.RoleManagerConfig, names []string, work func(context.Context, string),
+) *leader.RoleManager {
+	t.Helper()
+	m, err := leader.NewRoleManagerWithStore(st, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	for _, name := range names {
+		if err := m.Add(t.Context(), leader.Role{Name: name, OnPromote: work}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

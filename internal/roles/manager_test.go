@@ -55,6 +55,54 @@ func TestAnInstanceWithItsShareLeavesAVacancyToOthers(t *testing.T) {
 	}
 }
 
+// The last room is kept for a role that was asked for, as long as the request
+// lasts, and from other roles alone: what an instance was named for it takes.
+func TestTheLastRoomIsKeptAsLongAsTheRequestLasts(t *testing.T) {
+	const ttl = 3 * time.Second
+	free := machine.Seen{Kind: machine.Vacant, Rev: 6, Rec: machine.Record{Token: "b's", Reason: machine.ReasonResigned}}
+	named := free
+	named.Rec.Successor = "a"
+	for name, c := range map[string]struct {
+		bound, have int
+		role        string
+		view        machine.Seen
+		left        time.Duration
+		change      func(asked *seat)
+		keeps       bool
+	}{
+		"the request is under way":      {bound: 2, have: 1, role: "one", view: free, left: ttl, keeps: true},
+		"its time is over":              {bound: 2, have: 1, role: "one", view: free, left: 0},
+		"there is more room":            {bound: 3, have: 1, role: "one", view: free, left: ttl},
+		"there is no bound":             {bound: 0, have: 1, role: "one", view: free, left: ttl},
+		"it is the role":                {bound: 2, have: 1, role: "asked", view: free, left: ttl},
+		"it was named for this one":     {bound: 2, have: 1, role: "one", view: named, left: ttl},
+		"the role is claimed":           {bound: 2, have: 0, role: "one", view: free, left: ttl, change: func(s *seat) { s.m.settle(s, held) }},
+		"the role has a leader again":   {bound: 2, have: 1, role: "one", view: free, left: ttl, change: func(s *seat) { s.leader, s.term = "c", 9 }},
+		"the role is vacant, and going": {bound: 2, have: 1, role: "one", view: free, left: ttl, change: func(s *seat) { s.going = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := manager(t, ttl, "one", "two", "three", "four", "asked")
+			asked := m.seats["asked"]
+			m.mu.Lock()
+			m.cfg.MaxRoles = c.bound
+			for _, role := range []string{"two", "three"}[:c.have] {
+				m.settle(m.seats[role], held)
+			}
+			asked.leader, asked.term = "b", 5
+			m.pull = &pull{s: asked, term: 5, until: time.Now().Add(c.left)}
+			if c.change != nil {
+				c.change(asked)
+			}
+			m.mu.Unlock()
+			s := m.seats[c.role]
+			wait, room := s.Admit(&machine.State{Phase: machine.Claiming, View: c.view})
+			if keeps := wait > 0 && s.hold == vacant; keeps != c.keeps || !room || !keeps && s.hold != held {
+				t.Errorf("waits for %v, room: %v, held: %v", wait, room, s.hold)
+			}
+		})
+	}
+}
+
 // What an instance leads includes its claims. Of many roles that fall vacant at
 // once it claims its share, and leaves the rest to others; when it then loses a
 // claim it has room, and waited all the same, for as long as those that had

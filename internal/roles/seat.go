@@ -118,7 +118,8 @@ func (s *seat) Admit(next *machine.State) (wait time.Duration, room bool) {
 		// Whom the last leader named has asked for the role, or was asked to
 		// have it.
 		if v := &next.View; v.Kind != machine.Vacant || v.Rec.Successor != m.cfg.InstanceID {
-			wait = m.yield(s, time.Now())
+			now := time.Now()
+			wait = max(m.yield(s, now), m.reserved(s, now))
 		}
 		if wait > 0 {
 			return wait, true

@@ -316,6 +316,21 @@ func (p *pull) over(now time.Time) bool {
 	return true
 }
 
+// reserved is for how long a claim of s is to wait, since the last room is kept
+// for another role that we have asked for. What its leader gives away it gives
+// to us alone: it stands back itself, as do all others, for longer than a
+// lease. The wait ends with the request, whatever comes of that, and is looked
+// at again several times, since the request may be answered before. A leader
+// that refuses looks like one whose work takes its time to stop, so that the
+// room is kept no longer than a TTL for either. m.mu is held.
+func (m *Manager) reserved(s *seat, now time.Time) time.Duration {
+	p := m.pull
+	if m.cfg.MaxRoles == 0 || m.occupied+1 < m.cfg.MaxRoles || p == nil || p.s == s || p.s.hold != vacant || p.over(now) {
+		return 0
+	}
+	return min(p.until.Sub(now), m.cfg.TTL/16)
+}
+
 // begin asks for a role. m.mu is held.
 func (m *Manager) begin(s *seat, now time.Time) {
 	m.pull = &pull{s: s, term: s.term, until: now.Add(m.cfg.TTL)}
