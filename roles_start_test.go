@@ -126,3 +126,73 @@ func TestTheStartOfManyRolesChecksASlowStoreToTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// When Stop has returned, and Done is closed, nothing of ours uses the store
+// any more: the program closes what it belongs to, and a bucket that is made
+// then stays behind.
+func TestStopWaitsForTheCheckOfAStartThatIsUnderWay(t *testing.T) {
+	type stoppable interface {
+		Start(ctx context.Context) error
+		Done() <-chan struct{}
+		StopWithContext(ctx context.Context, opts leader.StopOptions) error
+	}
+	for name, build := range map[string]func(*testing.T, store.Store) stoppable{
+		"an election": func(t *testing.T, st store.Store) stoppable { return candidate(t, st, config("a")) },
+		"a manager":   func(t *testing.T, st store.Store) stoppable { return newFleet(t, 2).manager(st, spreading("a")) },
+	} {
+		for _, verdict := range []error{nil, store.ErrPermanent} {
+			t.Run(fmt.Sprint(name, "/", verdict), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					st := &checked{Store: memstore.New(), hold: make(chan struct{}), err: verdict}
+					e := build(t, st)
+					begun, stopped := make(chan error, 1), make(chan error, 1)
+					go func() { begun <- e.Start(t.Context()) }()
+					synctest.Wait()
+					all := leader.StopOptions{WaitForDemote: true}
+					impatient := all
+					impatient.Timeout = time.Second
+					if err := e.StopWithContext(t.Context(), impatient); !errors.Is(err, leader.ErrStopTimeout) {
+						t.Errorf("an impatient stop: %v", err)
+					}
+					go func() { stopped <- e.StopWithContext(t.Context(), all) }()
+					synctest.Wait()
+					select {
+					case err := <-stopped:
+						t.Errorf("Stop has returned %v, and the store is checked", err)
+						stopped <- err
+					case <-e.Done():
+						t.Error("it has ended, and the store is checked")
+					default:
+					}
+					close(st.hold)
+					if err := <-begun; !errors.Is(err, leader.ErrStopped) {
+						t.Errorf("Start: %v", err)
+					}
+					if err := <-stopped; err != nil {
+						t.Errorf("Stop: %v", err)
+					}
+					<-e.Done()
+				})
+			})
+		}
+	}
+}
+
+// A manager that is to stop does not wait for a store that does not answer.
+func TestStopOfAManagerEndsTheCheckOfItsStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &sluggish{checkedRole: &checkedRole{checked: &checked{Store: memstore.New()}}}
+		m := newFleet(t, 130).manager(st, spreading("a"))
+		errs := make(chan error, 1)
+		go func() { errs <- m.Start(t.Context()) }()
+		synctest.Wait()
+		begun := time.Now()
+		stopRoles(t, m)
+		if err := <-errs; !errors.Is(err, leader.ErrStopped) {
+			t.Errorf("Start: %v", err)
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+	})
+}

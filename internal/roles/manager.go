@@ -77,7 +77,8 @@ type Manager struct {
 
 	io    context.Context //nolint:containedctx // ends what the manager asks of the store, and nothing else
 	abort context.CancelFunc
-	// health is the context of the health checks. It ends before io.
+	// health is the context of the health checks, and of the check of the store
+	// before the start. It ends before io.
 	health    context.Context //nolint:containedctx // as io
 	endHealth context.CancelFunc
 	verdicts  verdicts
@@ -160,10 +161,7 @@ func (m *Manager) Start(ctx context.Context) error {
 	}
 	defer m.endStart()
 	seats := m.allSeats()
-	if err := m.check(ctx, seats); err != nil {
-		return err
-	}
-	if err := m.open(ctx); err != nil {
+	if err := m.open(ctx, m.check(ctx, seats)); err != nil {
 		return err
 	}
 	var errs []error
@@ -234,12 +232,15 @@ func (m *Manager) endStart() {
 	m.starting = nil
 }
 
-// open starts the manager's own goroutine.
-func (m *Manager) open(ctx context.Context) error {
+// open starts the manager's own goroutine, unless something is wrong.
+func (m *Manager) open(ctx context.Context, wrong error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.stopped {
+	switch {
+	case m.stopped: // the stop has cut the check short
 		return engine.ErrStopped
+	case wrong != nil:
+		return wrong
 	}
 	m.started, m.parent = true, ctx
 	// The present state of the roles has to arrive first.
@@ -250,23 +251,24 @@ func (m *Manager) open(ctx context.Context) error {
 			}
 		})
 	}
-	go m.live(ctx)
+	go m.live("manager", func() { m.run(ctx) })
 	return nil
 }
 
-// live is the manager's goroutine. A panic and runtime.Goexit take it along,
-// and it has a successor, which sleeps first: what panics may do so again.
-func (m *Manager) live(ctx context.Context) {
+// live is the manager's goroutine, which ends when f returns. A panic and
+// runtime.Goexit take it along, and it has a successor, which sleeps first:
+// what panics may do so again.
+func (m *Manager) live(what string, f func()) {
 	ended := false
 	defer func() {
 		if !ended {
 			go func() {
 				backoff.Sleep(context.Background(), m.cfg.HeartbeatInterval)
-				m.live(ctx)
+				m.live(what, f)
 			}()
 		}
 	}()
-	ended = m.guard("manager", func() { m.run(ctx) })
+	ended = m.guard(what, f)
 }
 
 // guard calls f, which is ours, and reports whether it returned. A panic of it
@@ -302,6 +304,9 @@ const checks = 64
 // check has the store checked for each role, and returns what has to be
 // repaired.
 func (m *Manager) check(ctx context.Context, seats []*seat) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.health, cancel)()
 	var (
 		all      sync.WaitGroup
 		answered atomic.Pointer[time.Time]
@@ -569,13 +574,24 @@ func (m *Manager) askStop(release bool) []*seat {
 	return seats
 }
 
-// endUnstarted ends a manager that has no goroutine of its own.
+// endUnstarted ends a manager that has no goroutine of its own, and will have
+// none, since it is stopped. A call of Start under way is told to give up, and
+// awaited: it still uses the store. That takes a goroutine, as a call of Stop
+// waits no longer than its caller wants.
 func (m *Manager) endUnstarted() {
 	m.mu.Lock()
-	started := m.started
+	started, starting := m.started, m.starting
 	m.mu.Unlock()
-	if !started {
+	switch {
+	case started:
+	case starting == nil:
 		m.end()
+	default:
+		m.endHealth()
+		go m.live("end of a start", func() {
+			<-starting
+			m.end()
+		})
 	}
 }
 
