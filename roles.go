@@ -201,7 +201,8 @@ func (m *RoleManager) Err() error { return m.m.Err() }
 // connection is closed for good, it ends by itself: see Err.
 //
 // Other errors are ErrAlreadyStarted, ErrStopped and that of a ctx that is done
-// before it begins.
+// before it begins. They are the manager's: a role whose election was started
+// or stopped by itself before is left as it is.
 func (m *RoleManager) Start(ctx context.Context) error { return m.m.Start(ctx) }
 
 // Add adds a role. Before Start that is all. Later it is started at once, with

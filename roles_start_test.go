@@ -196,3 +196,42 @@ func TestStopOfAManagerEndsTheCheckOfItsStart(t *testing.T) {
 		}
 	})
 }
+
+// The manager runs then, with the other roles: what somebody does to the
+// election of one role is no failure of it.
+func TestAnElectionThatWasStartedOrStoppedByItselfIsNoErrorOfTheManager(t *testing.T) {
+	for name, before := range map[string]struct {
+		act  func(ctx context.Context, e leader.Election) error
+		err  error // what the store says of the role
+		held int
+	}{
+		"stopped": {act: func(_ context.Context, e leader.Election) error { return e.Stop() }, held: 1},
+		"stopped, and its store must be mended": {
+			act: func(_ context.Context, e leader.Election) error { return e.Stop() }, err: store.ErrPermanent, held: 1,
+		},
+		"started": {act: func(ctx context.Context, e leader.Election) error { return e.Start(ctx) }, held: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, 2)
+				st := &checkedRole{checked: &checked{Store: memstore.New()}, key: f.roles[1], err: before.err}
+				m := f.manager(st, spreading("a"))
+				if err := before.act(t.Context(), m.Election(f.roles[1])); err != nil {
+					t.Fatal(err)
+				}
+				if err := m.Start(t.Context()); err != nil {
+					t.Errorf("Start: %v", err)
+				}
+				if err := m.Start(t.Context()); !errors.Is(err, leader.ErrAlreadyStarted) {
+					t.Errorf("Start of a manager that runs: %v", err)
+				}
+				time.Sleep(ttl)
+				mustHold(t, []int{before.held}, m)
+				stopRoles(t, m)
+				if err := m.Start(t.Context()); !errors.Is(err, leader.ErrStopped) {
+					t.Errorf("Start of a manager that was stopped: %v", err)
+				}
+			})
+		})
+	}
+}

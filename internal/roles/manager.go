@@ -164,23 +164,29 @@ func (m *Manager) Start(ctx context.Context) error {
 	if err := m.open(ctx, m.check(ctx, seats)); err != nil {
 		return err
 	}
-	var errs []error
 	for _, s := range seats {
-		// A role that was removed meanwhile is stopped, and the manager is not.
-		if err := s.launch(ctx); !m.leaves(s) {
-			errs = append(errs, err)
+		// The election of one role may have been removed, stopped or started by
+		// itself, which is no failure of the others.
+		if err := s.launch(ctx); errors.Is(err, engine.ErrStopped) && m.isStopped() {
+			return err
 		}
 	}
-	// The only error left is that of a role whose election somebody has started
-	// or stopped by itself, or of a manager that was stopped meanwhile.
-	return errors.Join(errs...)
+	return nil
 }
 
-// leaves reports whether a role is being removed, or was.
+// isStopped reports whether the manager was told to stop.
+func (m *Manager) isStopped() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stopped
+}
+
+// leaves reports whether a role is being removed, or was, or whether its
+// election has ended: then it needs no store.
 func (m *Manager) leaves(s *seat) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return s.going
+	return s.going || s.c.Over()
 }
 
 // apart calls do with m.mu held, as soon as no call of Start is under way: that
