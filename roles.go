@@ -32,7 +32,9 @@ type RoleManagerConfig struct {
 	//
 	// Its Hooks are called for each role, those of different roles at the same
 	// time; Hooks.PerElection tells which. Its HealthChecker is asked once for
-	// all roles.
+	// all roles. What there is to note of that, such as a panic (NotePanic), is
+	// noted once: by the election of the first role by name of those that run,
+	// as a note of that role. While none runs, Hooks.Note alone is told.
 	Election ElectionConfig
 	// MaxRoles is how many roles this instance leads at most, counting
 	// those whose work is still being stopped and those that it is about to

@@ -898,29 +898,93 @@ func TestObserverHearsOfARoleThatNeverRan(t *testing.T) {
 	})
 }
 
-// A panic of the health check is told from the manager's own goroutine, which
-// must not wait for itself.
+// A panic of the health check is told from the goroutine of an election, or
+// from the manager's own without one, neither of which must wait for itself.
 func TestManagerMayBeStoppedFromTheHookThatTellsOfAHealthCheck(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := spreading("a")
-		cfg.Election.HealthChecker = panicking{}
-		var m *leader.RoleManager
-		cfg.Election.Hooks.Note = func(n leader.Note) {
-			if n.Kind == leader.NotePanic {
-				_ = m.Stop()
+	for _, roles := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := spreading("a")
+			cfg.Election.HealthChecker = panicking{}
+			var m *leader.RoleManager
+			told := false
+			cfg.Election.Hooks.Note = func(n leader.Note) {
+				if n.Kind == leader.NotePanic {
+					told = true
+					_ = m.Stop()
+				}
 			}
-		}
-		f := newFleet(t, 2)
-		m = f.manager(memstore.New(), cfg)
-		if err := m.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * heartbeat)
-		mustHold(t, []int{0}, m)
-		stopRoles(t, m)
-	})
+			m = newFleet(t, roles).manager(memstore.New(), cfg)
+			if err := m.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * heartbeat)
+			mustHold(t, []int{0}, m)
+			stopRoles(t, m)
+			if !told {
+				t.Error("nothing was told")
+			}
+		})
+	}
 }
 
 type panicking struct{}
 
 func (panicking) Check(context.Context) bool { panic("sick") }
+
+// A health check that panics is told of as often as a lone election tells of
+// it: exporters count what the hooks of each election tell, and one check is
+// made for all roles.
+func TestAPanicOfTheHealthCheckIsToldToTheHooksOfOneElection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		told := make(map[string]int) // by group, and by "" in all
+		count := func(group string) func(leader.Note) {
+			return func(n leader.Note) {
+				mu.Lock()
+				defer mu.Unlock()
+				if n.Kind == leader.NotePanic {
+					told[group]++
+				}
+			}
+		}
+		demand := func(want string) {
+			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
+			if got := fmt.Sprint(told); got != want {
+				t.Errorf("told of panics: %v, want %v", got, want)
+			}
+			clear(told)
+		}
+		hooks := leader.Hooks{Note: count(""), PerElection: func(_ leader.Election, cfg leader.ElectionConfig) leader.Hooks {
+			return leader.Hooks{Note: count(cfg.Group)}
+		}}
+		const checks = 10
+		lone := config("lone")
+		lone.Hooks, lone.HealthChecker, lone.HealthCheckInterval = hooks, panicking{}, time.Second
+		e := start(t, memstore.New(), lone)
+		time.Sleep(checks*time.Second + jitter)
+		demand("map[:10 g:10]")
+		if err := e.Stop(); err != nil {
+			t.Fatal(err)
+		}
+
+		cfg := spreading("a")
+		cfg.Election.Hooks, cfg.Election.HealthChecker, cfg.Election.HealthCheckInterval = hooks, panicking{}, time.Second
+		f := newFleet(t, 2)
+		m := f.start(memstore.New(), cfg)
+		time.Sleep(checks*time.Second + jitter)
+		demand("map[:10 role.000:10]")
+		if err := m.Remove(t.Context(), f.roles[0]); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(checks * time.Second)
+		demand("map[:10 role.001:10]")
+		if err := m.Election(f.roles[1]).Stop(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(checks * time.Second)
+		demand("map[:10]") // no election runs, and the Note of all is told
+		stopRoles(t, m)
+	})
+}

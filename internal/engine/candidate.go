@@ -441,6 +441,19 @@ func (c *Candidate) AskStop(release bool) bool {
 // room among them.
 func (c *Candidate) Bar(ev machine.Event) { c.inbox.event(ev) }
 
+// Report has the candidate report a note, and reports whether it will: it does
+// while it runs. It does not block. It is a manager's, for what concerns all
+// its roles, since exporters count by the hooks of one election each.
+func (c *Candidate) Report(n Note) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.started || c.stopped || c.Over() {
+		return false
+	}
+	c.inbox.put(&message{note: &n})
+	return true
+}
+
 // OnTerm registers a callback for the beginning of each term.
 func (c *Candidate) OnTerm(f func(context.Context, leadership.Term)) {
 	c.callbacks.add(func() { c.callbacks.promoted = append(c.callbacks.promoted, f) })

@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -55,10 +56,20 @@ func (v *verdicts) take() (events []machine.Event, notes []engine.Note) {
 func (m *Manager) takeVerdicts() {
 	events, notes := m.verdicts.take()
 	for _, n := range notes {
-		m.cfg.Note(n)
+		m.report(n)
 	}
 	for _, ev := range events {
 		m.diagnose(ev)
+	}
+}
+
+// report has one election that runs report a note, so that the hooks of that
+// election hear of it, and those of all roles hear of it once: what happened
+// once is counted once. It is the first by name, which is the same each time.
+func (m *Manager) report(n engine.Note) {
+	reports := func(s *seat) bool { return s.c.Report(n) }
+	if !slices.ContainsFunc(m.allSeats(), reports) {
+		m.cfg.Note(n)
 	}
 }
 

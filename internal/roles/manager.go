@@ -49,7 +49,8 @@ type Config struct {
 	Log *slog.Logger
 	// Health, if its Check is not nil, is asked once for all roles.
 	Health engine.Health
-	// Note reports a note about the health of the instance.
+	// Note reports a note about the health of the instance while no election
+	// runs that would.
 	Note func(engine.Note)
 	// Dispose, if not nil, ends what the manager owns of the store.
 	Dispose func()
