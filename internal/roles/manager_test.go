@@ -161,6 +161,35 @@ func TestAPanicOfTheManagersGoroutineHasASuccessor(t *testing.T) {
 	})
 }
 
+// So has one that ends a manager which was stopped while it started.
+func TestAPanicAfterAStartThatWasStoppedHasASuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, 3*time.Second, "one")
+		end, calls := m.endHealth, 0
+		m.endHealth = func() {
+			if calls++; calls == 2 { // the first is of Stop itself
+				panic("boom")
+			}
+			end()
+		}
+		if err := m.apart(t.Context(), m.claimStart); err != nil {
+			t.Fatal(err)
+		}
+		stopped := make(chan error, 1)
+		go func() { stopped <- m.Stop(t.Context(), engine.StopOptions{WaitForDemote: true}) }()
+		synctest.Wait()
+		select {
+		case err := <-stopped:
+			t.Fatalf("Stop: %v, while it starts", err)
+		default:
+		}
+		m.endStart()
+		if err := <-stopped; err != nil || calls < 3 {
+			t.Errorf("Stop: %v, after %d calls", err, calls)
+		}
+	})
+}
+
 // A curious handler looks at the manager whenever it is told something.
 type curious struct {
 	slog.Handler
