@@ -361,7 +361,7 @@ func TestAnElectionThatIsGoneIsLeftOut(t *testing.T) {
 		"/livez": http.StatusOK, "/readyz": http.StatusOK, "/leader?group=gone": http.StatusNotFound, "/leader": http.StatusBadRequest,
 	} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
 		if w.Code != want {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}

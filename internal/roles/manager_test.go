@@ -167,7 +167,8 @@ func TestAPanicAfterAStartThatWasStoppedHasASuccessor(t *testing.T) {
 		m := manager(t, 3*time.Second, "one")
 		end, calls := m.endHealth, 0
 		m.endHealth = func() {
-			if calls++; calls == 2 { // the first is of Stop itself
+			calls++
+			if calls == 2 { // the first is of Stop itself
 				panic("boom")
 			}
 			end()

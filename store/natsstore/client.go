@@ -108,7 +108,7 @@ func (c *client) request(ctx context.Context, subject string, body []byte) (*nat
 		return nil, before, nats.ErrDisconnected
 	}
 	ctx, call := c.attendant.Begin(ctx, before, subject, func() {
-		_ = c.nc.Publish(subject, inVain) // fails only on a connection that is gone
+		_ = c.nc.Publish(subject, []byte(inVain)) // fails only on a connection that is gone
 	})
 	defer c.attendant.End(call)
 	m, err := c.nc.RequestWithContext(ctx, subject, body)
@@ -118,7 +118,7 @@ func (c *client) request(ctx context.Context, subject string, body []byte) (*nat
 // inVain is the body of a request that has no effect: it is no JSON, and the
 // request names no subject for the answer. The server checks a permission before
 // it looks at either.
-var inVain = []byte("leader")
+const inVain = "leader"
 
 func (c *client) connReport() attend.Report { return attend.ReportOf(c.nc) }
 

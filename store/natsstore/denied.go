@@ -100,7 +100,7 @@ func (h *hub) ours(reported error) bool {
 
 // AskInVain implements [feed.Asker].
 func (h *hub) AskInVain(subject string) {
-	if err := h.nc.Publish(subject, inVain); err != nil {
+	if err := h.nc.Publish(subject, []byte(inVain)); err != nil {
 		h.Report(err)
 	}
 }

@@ -148,8 +148,8 @@ func (e *examination) jetStream(ctx context.Context) {
 }
 
 // answers reports whether a bucket tells what it is.
-func answers(ctx context.Context, js jetstream.JetStream, bucket string) bool {
-	_, err := js.Stream(ctx, "KV_"+bucket)
+func answers(ctx context.Context, js jetstream.JetStream, name string) bool {
+	_, err := js.Stream(ctx, "KV_"+name)
 	return err == nil
 }
 

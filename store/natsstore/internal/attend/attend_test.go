@@ -102,7 +102,8 @@ func TestADenialThatAnothersHidesIsFound(t *testing.T) {
 		b.seen.Err = violation("Publish", "other")
 		asked := 0
 		b.again = func() {
-			if asked++; asked == 2 { // the first is hidden once more
+			asked++
+			if asked == 2 { // the first is hidden once more
 				b.seen.Err = violation("Publish", "a.b")
 			} else {
 				b.seen.Err = violation("Publish", "other")
