@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,28 +100,33 @@ func TestACallThatMayYetBeAnsweredWaits(t *testing.T) {
 func TestADenialThatAnothersHidesIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBystander()
-		b.seen.Err = violation("Publish", "other")
-		asked := 0
+		var reported atomic.Pointer[error]
+		report := func(subject string) {
+			err := violation("Publish", subject)
+			reported.Store(&err)
+		}
+		b.look = func() Report { return Report{Connected: true, Err: *reported.Load()} }
+		var asked atomic.Int32
 		b.again = func() {
-			asked++
-			if asked == 2 { // the first is hidden once more
-				b.seen.Err = violation("Publish", "a.b")
+			if asked.Add(1) == 2 { // the first is hidden once more
+				report("a.b")
 			} else {
-				b.seen.Err = violation("Publish", "other")
+				report("other")
 			}
 		}
-		if got, err := b.waited(t.Context(), "a.b"); !errors.Is(err, ErrDenied) || !errors.Is(err, b.seen.Err) || got > time.Second {
+		report("other")
+		if got, err := b.waited(t.Context(), "a.b"); !errors.Is(err, ErrDenied) || !errors.Is(err, *reported.Load()) || got > time.Second {
 			t.Errorf("ended after %v: %v", got, err)
 		}
-		if asked != 2 {
-			t.Errorf("asked again %d times", asked)
+		if n := asked.Swap(0); n != 2 {
+			t.Errorf("asked again %d times", n)
 		}
-		b.seen.Err, asked = violation("Publish", "other"), 2 // and then once for each report
+		report("other") // and then once for each report
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		b.again = func() { asked++ }
-		if _, err := b.waited(ctx, "a.b"); !errors.Is(err, context.DeadlineExceeded) || asked != 3 {
-			t.Errorf("asked again %d times: %v", asked-2, err)
+		b.again = func() { asked.Add(1) }
+		if _, err := b.waited(ctx, "a.b"); !errors.Is(err, context.DeadlineExceeded) || asked.Load() != 1 {
+			t.Errorf("asked again %d times: %v", asked.Load(), err)
 		}
 	})
 }
