@@ -22,6 +22,8 @@ import (
 const (
 	// perConnection is how many candidates share a connection.
 	perConnection = 50
+	// startAgain is the delay before a start that was denied is repeated.
+	startAgain = 100 * time.Millisecond
 	// stopPatience is how long a process takes at most to stop.
 	stopPatience = 30 * time.Second
 )
@@ -45,7 +47,7 @@ func Run(ctx context.Context, in io.Reader) error {
 	p.sampled.Go(p.sample)
 	for _, s := range p.seats {
 		go func() {
-			if err := s.e.Start(ctx); err != nil && !errors.Is(err, leader.ErrStopped) {
+			if err := s.start(ctx); err != nil && !errors.Is(err, leader.ErrStopped) {
 				stop <- fmt.Errorf("candidate: start of %s: %w", s.id, err)
 			}
 		}()
@@ -55,6 +57,22 @@ func Run(ctx context.Context, in io.Reader) error {
 		return err
 	}
 	return p.leave(ctx)
+}
+
+// start starts the candidate. While its user lacks a right it tries again, as
+// whoever supervises a program has it do.
+func (s *seat) start(ctx context.Context) error {
+	for {
+		err := s.e.Start(ctx)
+		if !errors.Is(err, nats.ErrPermissionViolation) {
+			return err
+		}
+		select {
+		case <-time.After(startAgain):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // A process is a number of candidates.
