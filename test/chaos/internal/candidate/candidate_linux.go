@@ -59,22 +59,6 @@ func Run(ctx context.Context, in io.Reader) error {
 	return p.leave(ctx)
 }
 
-// start starts the candidate. While its user lacks a right it tries again, as
-// whoever supervises a program has it do.
-func (s *seat) start(ctx context.Context) error {
-	for {
-		err := s.e.Start(ctx)
-		if !errors.Is(err, nats.ErrPermissionViolation) {
-			return err
-		}
-		select {
-		case <-time.After(startAgain):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // A process is a number of candidates.
 type process struct {
 	spec    Spec
@@ -103,6 +87,22 @@ type seat struct {
 	ledBefore uint64
 	asked     int
 	stale     context.CancelFunc // of the writer of the last term; only callbacks touch it
+}
+
+// start starts the candidate. While its user lacks a right it tries again, as
+// whoever supervises a program has it do.
+func (s *seat) start(ctx context.Context) error {
+	for {
+		err := s.e.Start(ctx)
+		if !errors.Is(err, nats.ErrPermissionViolation) {
+			return err
+		}
+		select {
+		case <-time.After(startAgain):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // health is that of a process, as the lab wants it.
