@@ -147,18 +147,6 @@ func (s *Server) Restart() {
 	s.Run()
 }
 
-// Reload has the running server load its configuration anew, changed by the
-// options, as a signal would. Clients stay connected.
-func (s *Server) Reload(opts ...Option) {
-	s.tb.Helper()
-	for _, opt := range opts {
-		opt(s.opts)
-	}
-	if err := s.srv.ReloadOptions(s.opts.Clone()); err != nil {
-		s.tb.Fatalf("natslab: %v", err)
-	}
-}
-
 // Inner returns the running server itself, or nil.
 func (s *Server) Inner() *server.Server { return s.srv }
 
