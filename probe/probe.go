@@ -50,8 +50,8 @@ func Handler(e leader.Election, opts Options) http.Handler {
 // HandlerOf serves the probes of many elections at once, as the function
 // returns them by name at each request: those of a leader.RoleManager, say, or
 // of a sidecar. /livez and /readyz demand it of all of them, and
-// /leader?group=NAME asks for one. One that is nil is left out, as that of a
-// role that is removed while the map is made.
+// /leader?group=NAME asks for one. A nil election is left out: a role may be
+// removed while the map is made.
 func HandlerOf(elections func() map[string]leader.Election, opts Options) http.Handler {
 	return newHandler(opts, func() map[string]leader.Election {
 		all := maps.Clone(elections())

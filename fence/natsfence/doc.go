@@ -29,7 +29,8 @@
 //     nothing will be.
 //   - fence.ErrInvalid: a term, key, subject or header that is not allowed.
 //     Nothing was sent.
-//   - ErrLost: the guard was deleted. Nothing was written.
+//   - ErrLost: the guard was deleted, and an earlier term may have raised it
+//     since. Nothing was written.
 //   - ErrUnfit: the stream cannot hold a guard. Nothing was written.
 //   - store.ErrTransient, store.ErrPermanent: the write was refused, or not
 //     sent, for another reason.

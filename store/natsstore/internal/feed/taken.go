@@ -48,7 +48,7 @@ func (s *Set) look(now time.Time, due func(time.Time)) {
 // subscription of ours was taken.
 func (s *Set) tookOne() bool {
 	reported := s.owner.LastError()
-	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
+	//nolint:errorlint // an equal error in another value is a new report
 	if reported == s.reported {
 		return false
 	}

@@ -89,8 +89,8 @@ type seat struct {
 	stale     context.CancelFunc // of the writer of the last term; only callbacks touch it
 }
 
-// start starts the candidate. While its user lacks a right it tries again, as
-// whoever supervises a program has it do.
+// start starts the candidate. While its user lacks a right it tries again, as a
+// supervisor restarts a program.
 func (s *seat) start(ctx context.Context) error {
 	for {
 		err := s.e.Start(ctx)
