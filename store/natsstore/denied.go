@@ -84,10 +84,10 @@ func (h *hub) askAgain(reported error, w *subscription) (again bool) {
 		return false
 	}
 	if w.view != nil {
-		return w.view.AskAgain(h)
+		return w.view.AskAgain()
 	}
 	for _, key := range w.keys {
-		again = h.feeds.AskAgainFor(key, h) || again
+		again = h.feeds.AskAgainFor(key) || again
 	}
 	return again
 }
@@ -96,20 +96,6 @@ func (h *hub) askAgain(reported error, w *subscription) (again bool) {
 func (h *hub) ours(reported error) bool {
 	return wire.Violation(reported, wire.Publish, h.names.Consumers(), h.names.DirectMany(), h.names.DirectMany()+".") != nil ||
 		h.plan.republished != "" && wire.Violation(reported, wire.Subscribe, h.plan.republished) != nil
-}
-
-// AskInVain implements [feed.Asker].
-func (h *hub) AskInVain(subject string) {
-	if err := h.nc.Publish(subject, []byte(inVain)); err != nil {
-		h.Report(err)
-	}
-}
-
-// ListenInVain implements [feed.Asker].
-func (h *hub) ListenInVain(subject string) {
-	if sub, err := h.nc.SubscribeSync(subject); err == nil {
-		_ = sub.Unsubscribe() // fails only if the connection is gone, and the flush that follows with it
-	}
 }
 
 // settle takes in what a look has found, and reports whether it did: not if the
@@ -292,13 +278,13 @@ func (h *hub) undenied(before attend.Report, w *subscription) bool {
 	return now.Connected && now.Reconnects == before.Reconnects && w.denied == nil && (err == w.settled || !h.ours(err))
 }
 
-// latestError returns why a request failed last. It is what a watch that did
-// not begin in time has to show, since nobody else saw the failures of the
-// loop's own requests.
-func (h *hub) latestError() error {
+// latestError returns what the watch was denied, or else why a request failed
+// last. It is what a watch that did not begin in time has to show, since nobody
+// else saw the failures of the loop's own requests.
+func (h *hub) latestError(w *subscription) error {
 	h.loop.Lock()
 	defer h.loop.Unlock()
-	return h.lastErr
+	return cmp.Or(w.denied, h.lastErr)
 }
 
 // currentPlan returns how the bucket is watched. A hub that has ended says

@@ -52,6 +52,18 @@ func (h *hub) Ask(deadline time.Time, subject string, body []byte, done func(*na
 	h.sent(h.requests.Ask(deadline, subject, body, done))
 }
 
+func (h *hub) AskInVain(subject string) {
+	if err := h.nc.Publish(subject, []byte(inVain)); err != nil {
+		h.Report(err)
+	}
+}
+
+func (h *hub) ListenInVain(subject string) {
+	if sub, err := h.nc.SubscribeSync(subject); err == nil {
+		_ = sub.Unsubscribe() // fails only if the connection is gone, and the flush that follows with it
+	}
+}
+
 // Ping waits in a goroutine of its own, which is rare: see package feed. Work
 // calls done, since that is where functions of watches may be called.
 func (h *hub) Ping(done func()) {

@@ -195,7 +195,7 @@ func (s *Store) awaitBeginning(ctx context.Context, before attend.Report, h *hub
 			if err := s.checkDenied(ctx, before, h, w); err != nil {
 				return err
 			}
-			return s.noBeginning(ctx, h)
+			return s.noBeginning(ctx, h, w)
 		case <-look.C:
 			if err := s.checkDenied(ctx, before, h, w); err != nil {
 				return err
@@ -235,8 +235,8 @@ func (s *Store) checkDenied(ctx context.Context, before attend.Report, h *hub, w
 }
 
 // noBeginning explains a watch that did not begin in time.
-func (s *Store) noBeginning(ctx context.Context, h *hub) error {
-	cause := h.latestError()
+func (s *Store) noBeginning(ctx context.Context, h *hub, w *subscription) error {
+	cause := h.latestError(w)
 	class := store.ErrTransient
 	if errors.Is(cause, jetstream.ErrStreamNotFound) {
 		class = store.ErrPermanent

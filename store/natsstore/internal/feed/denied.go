@@ -19,25 +19,17 @@ func (s *Set) Denied(f *Feed, reported error) error {
 // KeyDenied is [Set.Denied] of the key's feed.
 func (s *Set) KeyDenied(key string, reported error) error { return s.Denied(s.byKey[key], reported) }
 
-// An Asker asks once more for what may have been denied, without an effect.
-type Asker interface {
-	// AskInVain publishes a request that has no effect.
-	AskInVain(subject string)
-	// ListenInVain subscribes, and ends that at once.
-	ListenInVain(subject string)
-}
-
 // AskAgain asks once more for what the feed needs, if it may have been denied
 // already, and reports whether it did. The connection shows the latest denial
 // alone, so another one may hide the feed's, until this brings it back.
-func (s *Set) AskAgain(f *Feed, by Asker) bool {
+func (s *Set) AskAgain(f *Feed) bool {
 	switch {
 	case f == nil:
 		return false
 	case !f.consumer:
-		by.ListenInVain(f.Subject())
+		s.owner.ListenInVain(f.Subject())
 	case f.making:
-		by.AskInVain(f.asked)
+		s.owner.AskInVain(f.asked)
 	default:
 		return false
 	}
@@ -45,4 +37,4 @@ func (s *Set) AskAgain(f *Feed, by Asker) bool {
 }
 
 // AskAgainFor is [Set.AskAgain] of the key's feed.
-func (s *Set) AskAgainFor(key string, by Asker) bool { return s.AskAgain(s.byKey[key], by) }
+func (s *Set) AskAgainFor(key string) bool { return s.AskAgain(s.byKey[key]) }

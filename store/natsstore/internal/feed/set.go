@@ -26,6 +26,10 @@ type Owner interface {
 	NewInbox() string
 	// Ask sends a request. Its answer goes to done, or nil after the deadline.
 	Ask(deadline time.Time, subject string, body []byte, done func(*nats.Msg))
+	// AskInVain publishes a request that has no effect, and ListenInVain
+	// subscribes for a moment: a server denies what it would deny.
+	AskInVain(subject string)
+	ListenInVain(subject string)
 	// Ping has done called when the server has handled all that was sent
 	// before, or does not say so in time.
 	Ping(done func())

@@ -351,7 +351,7 @@ func (v *View) Denied(reported error) error {
 
 // AskAgain asks once more for what the view may have been denied, and reports
 // whether it did.
-func (v *View) AskAgain(by feed.Asker) bool { return v.feeds.AskAgain(v.feed, by) }
+func (v *View) AskAgain() bool { return v.feeds.AskAgain(v.feed) }
 
 // Unreadable handles a reported permission whose lack keeps the view from
 // reading the present state: it tries the other way, and then does without.

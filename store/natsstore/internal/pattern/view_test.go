@@ -79,6 +79,8 @@ func (b *bench) NoDirect() bool       { return false }
 func (b *bench) LastError() error     { return b.denied }
 func (b *bench) Report(error)         {}
 func (b *bench) Unanswered(error)     {}
+func (b *bench) AskInVain(string)     {}
+func (b *bench) ListenInVain(string)  {}
 func (b *bench) Ping(done func())     { b.pings = append(b.pings, done) }
 func (b *bench) Nudge()               {}
 func (b *bench) Call(_ any, f func()) { f() }
