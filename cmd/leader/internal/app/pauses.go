@@ -6,12 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The delays before what cannot be watched is tried again. What is refused is
-// granted rarely, and the server logs each attempt.
+// The delays before what cannot be watched is tried again. A right that is
+// missing is granted rarely, and the server logs each attempt.
 const (
 	retry       = time.Second
 	retryDenied = 30 * time.Second
@@ -40,7 +42,7 @@ func FollowPauses(ctx context.Context, st store.PatternWatcher, pattern string, 
 		}
 		present()
 		wait := retry
-		if errors.Is(err, store.ErrPermanent) {
+		if errors.Is(err, nats.ErrPermissionViolation) {
 			wait = retryDenied
 		}
 		select {
