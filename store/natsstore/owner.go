@@ -66,14 +66,14 @@ func (h *hub) ListenInVain(subject string) {
 
 // Ping waits in a goroutine of its own, which is rare: see package feed. Work
 // calls done, since that is where functions of watches may be called.
-func (h *hub) Ping(done func()) {
+func (h *hub) Ping(done func(ok bool)) {
 	go h.shielded("a ping", func() {
 		ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 		defer cancel()
-		_ = h.nc.FlushWithContext(ctx) // a lost connection is noticed elsewhere
+		ok := h.nc.FlushWithContext(ctx) == nil
 		h.loop.Lock()
 		defer h.loop.Unlock()
-		h.pongs = append(h.pongs, done)
+		h.pongs = append(h.pongs, func() { done(ok) })
 		h.loop.Nudge()
 	})()
 }

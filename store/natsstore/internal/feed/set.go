@@ -31,8 +31,8 @@ type Owner interface {
 	AskInVain(subject string)
 	ListenInVain(subject string)
 	// Ping has done called when the server has handled all that was sent
-	// before, or does not say so in time.
-	Ping(done func())
+	// before, or, not ok, when it has not said so in time.
+	Ping(done func(ok bool))
 	// Waiting reports whether messages wait for Receive.
 	Waiting() bool
 	// Clustered reports whether the servers are several.

@@ -23,7 +23,7 @@ type bench struct {
 
 	asked   []question
 	latest  string // subject of a subscription
-	pings   []func()
+	pings   []func(bool)
 	told    []string // what the keys and the viewers heard
 	broken  error    // of subscriptions
 	denied  error
@@ -53,15 +53,15 @@ func (b *bench) Ask(_ time.Time, subject string, body []byte, done func(*nats.Ms
 	b.asked = append(b.asked, question{subject, string(body), done})
 }
 
-func (b *bench) NewInbox() string    { return nats.NewInbox() }
-func (b *bench) Waiting() bool       { return b.waiting }
-func (b *bench) Clustered() bool     { return b.cluster }
-func (b *bench) LastError() error    { return b.denied }
-func (b *bench) Report(error)        {}
-func (b *bench) AskInVain(string)    {}
-func (b *bench) ListenInVain(string) {}
-func (b *bench) Ping(done func())    { b.pings = append(b.pings, done) }
-func (b *bench) Nudge()              {}
+func (b *bench) NewInbox() string     { return nats.NewInbox() }
+func (b *bench) Waiting() bool        { return b.waiting }
+func (b *bench) Clustered() bool      { return b.cluster }
+func (b *bench) LastError() error     { return b.denied }
+func (b *bench) Report(error)         {}
+func (b *bench) AskInVain(string)     {}
+func (b *bench) ListenInVain(string)  {}
+func (b *bench) Ping(done func(bool)) { b.pings = append(b.pings, done) }
+func (b *bench) Nudge()               {}
 func (b *bench) tell(format string, args ...any) {
 	b.told = append(b.told, fmt.Sprintf(format, args...))
 }

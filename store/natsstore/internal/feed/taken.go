@@ -102,10 +102,14 @@ func (s *Set) tryNext() {
 		}
 		s.trying = true
 		sub := f.sub
-		s.owner.Ping(func() {
+		s.owner.Ping(func(ok bool) {
 			s.trying = false
-			if s.bySub[sub] == f {
+			switch {
+			case s.bySub[sub] != f:
+			case ok:
 				s.tried(f)
+			default: // it may be denied yet
+				s.retries = append(s.retries, f)
 			}
 			s.tryNext()
 		})

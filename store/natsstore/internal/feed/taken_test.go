@@ -38,10 +38,15 @@ func TestASubscriptionThatIsTakenAwayIsAskedForAgain(t *testing.T) {
 		for len(b.pings) > 0 {
 			done := b.pings[0]
 			b.pings = b.pings[1:]
+			if lost := slices.Index(denied, ""); lost >= 0 { // the first answer does not come
+				denied = slices.Delete(slices.Clone(denied), lost, lost+1)
+				done(false)
+				continue
+			}
 			if slices.Contains(denied, b.latest) {
 				b.denied = denial(b.latest)
 			}
-			done()
+			done(true)
 		}
 		slices.Sort(b.told)
 		b.only(t, what...)
@@ -57,7 +62,7 @@ func TestASubscriptionThatIsTakenAwayIsAskedForAgain(t *testing.T) {
 	after(lookForTaken, nil) // nor one of another bucket
 	stands(true, true, true)
 	b.denied = denial("leader.b.>") // and of x, before that
-	after(lookForTaken, []string{"leader.b.>", "leader.b.x"}, "read x", "read y", "view taken")
+	after(lookForTaken, []string{"", "leader.b.>", "leader.b.x"}, "read x", "read y", "view taken")
 	stands(false, true, false)
 	after(lookForTaken, nil)
 	after(retryTaken, []string{"leader.b.>", "leader.b.x"})

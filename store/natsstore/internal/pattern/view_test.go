@@ -27,7 +27,7 @@ type bench struct {
 	watched *watch.Watch
 	subs    map[string]*nats.Subscription
 	sent    []*nats.Msg // requests of the view
-	pings   []func()
+	pings   []func(bool)
 	asked   []string          // subjects of requests of the feeds
 	answers []func(*nats.Msg) // to those
 	denied  error             // as the connection reports it
@@ -81,7 +81,7 @@ func (b *bench) Report(error)         {}
 func (b *bench) Unanswered(error)     {}
 func (b *bench) AskInVain(string)     {}
 func (b *bench) ListenInVain(string)  {}
-func (b *bench) Ping(done func())     { b.pings = append(b.pings, done) }
+func (b *bench) Ping(done func(bool)) { b.pings = append(b.pings, done) }
 func (b *bench) Nudge()               {}
 func (b *bench) Call(_ any, f func()) { f() }
 func (b *bench) work()                { b.Work(time.Now().Add(time.Second), func(time.Time) {}) }
