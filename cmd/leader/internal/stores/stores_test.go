@@ -1,7 +1,6 @@
 package stores
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -10,7 +9,7 @@ import (
 
 // What help and errors show of the URLs leaves out what the commands refuse.
 func TestAnUnknownSchemeIsToldWhatCommandsTake(t *testing.T) {
-	_, err := store.Open(context.Background(), "foo://a/b", Drivers()...)
+	_, err := store.Open(t.Context(), "foo://a/b", Drivers()...)
 	if err == nil || !strings.Contains(err.Error(), "nats://HOST") || strings.Contains(err.Error(), "create=") || strings.Contains(Forms(), "create=") {
 		t.Errorf("%v\n%s", err, Forms())
 	}
