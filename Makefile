@@ -108,8 +108,8 @@ release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists
 
 # make check vets all of it, with the linter. To vet as well while testing takes a new machine 80 s of a processor.
 GOTEST := go test -vet=off -timeout $(TIMEOUT)
-# The programs that a test builds are without cgo, as everywhere.
-RACETEST := CGO_ENABLED=1 $(GOTEST) -race -exec "env CGO_ENABLED=0"
+# raced.sh has the programs that a test builds without cgo, as everywhere.
+RACETEST := CGO_ENABLED=1 $(GOTEST) -race -exec "'$(CURDIR)/tools/raced.sh'"
 # $(call TESTED,PATTERN): the packages that have tests, without those whose directories match. They are found by directory,
 # since go list work reads what all packages import: a new machine would fetch the clients of other stores to test none.
 TESTED = go list -e -f '{{if or .TestGoFiles .XTestGoFiles .InvalidGoFiles}}{{.ImportPath}}{{end}}' $$( \
