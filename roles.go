@@ -39,7 +39,8 @@ type RoleManagerConfig struct {
 	// MaxRoles is how many roles this instance leads at most, counting
 	// those whose work is still being stopped and those that it is about to
 	// lead. At its bound it campaigns for no other: their Status says
-	// ReasonFull. Roles that nobody has room for stay without a leader, and the
+	// ReasonFull. It asks to take over (AllowPriorityTakeover) no more roles at
+	// a time than it has room for. Roles that nobody has room for stay without a leader, and the
 	// Logger is told. 0: no bound.
 	MaxRoles int
 	// Spread evens out how many roles each instance leads.

@@ -156,17 +156,7 @@ func TestTheLastRoomIsKeptForARoleThatWasAskedFor(t *testing.T) {
 		if err := b.Add(t.Context(), leader.Role{Name: "own"}); err != nil {
 			t.Fatal(err)
 		}
-		const each = 10 * time.Millisecond
-		gap := make(map[string]time.Duration)
-		for range 10 * time.Second / each {
-			for _, r := range a.Roles() {
-				if r.Leader.ID == "" {
-					gap[r.Name] += each
-				}
-			}
-			time.Sleep(each)
-		}
-		for name, d := range gap {
+		for name, d := range gaps(a, 10*time.Second) {
 			if d > work+ttl/6 {
 				t.Errorf("nobody leads %s for %v", name, d)
 			}

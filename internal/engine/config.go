@@ -78,6 +78,9 @@ type Supervisor interface {
 	// Gives reports whether a role that this instance leads is given to another
 	// that leads have of them, and counts it as given if so.
 	Gives(have int) bool
+	// Asks reports whether there will be room for a role that the candidate is
+	// about to ask the leader of a term for, and counts it as asked for if so.
+	Asks(term uint64) bool
 	// Chooses reports whether the supervisor decides who takes a role that
 	// falls free, so that the candidate does not nominate itself.
 	Chooses() bool

@@ -138,7 +138,15 @@ func (t *takeover) preferred(held *record.Record) bool {
 // changed and written, perhaps more than once.
 func (t *takeover) send(s *machine.State, held *record.Record, now int64) {
 	e, cfg := t.env, &t.env.cfg
-	t.sending, t.asks = true, t.preferred(held) && now >= t.mayAsk(s, held)
+	asks := t.preferred(held) && now >= t.mayAsk(s, held)
+	if asks && !e.mayHave(t.term) {
+		asks, t.ask = false, now+mrand.Int64N(int64(cfg.HeartbeatInterval))+int64(cfg.HeartbeatInterval)
+		if !t.unknown(held) || now < t.tell {
+			t.plan(s, held, now)
+			return
+		}
+	}
+	t.sending, t.asks = true, asks
 	stand := record.Stand{ID: cfg.InstanceID, Term: t.term, Priority: cfg.Standing.Priority, Version: cfg.Standing.Version, Takeover: t.asks}
 	e.spawn("takeover request", func() {
 		ctx, cancel := e.bounded()
@@ -146,6 +154,13 @@ func (t *takeover) send(s *machine.State, held *record.Record, now int64) {
 		err := controlrecord.Change(ctx, &e.store, cfg.Group, func(c *record.Control) { c.Stand = &stand })
 		e.inbox.put(&message{requested: &err})
 	})
+}
+
+// mayHave reports whether the instance could take a role of which it asks the
+// leader of a term. Else the leader would give it up for nothing, and nobody
+// would lead for longer than a lease, since all others stand back.
+func (e *env) mayHave(term uint64) bool {
+	return e.cfg.Supervisor == nil || e.cfg.Supervisor.Asks(term)
 }
 
 // sent takes in how a request ended, and returns what to report of that. The

@@ -103,6 +103,50 @@ func TestTheLastRoomIsKeptAsLongAsTheRequestLasts(t *testing.T) {
 	}
 }
 
+// No more roles are asked for than there is room for: what is not answered
+// counts for a TTL, also where it is another kind of request.
+func TestNoMoreRolesAreAskedForThanThereIsRoomFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 3 * time.Second
+		m := manager(t, ttl, "led", "one", "two", "three")
+		led, one, two, three := m.seats["led"], m.seats["one"], m.seats["two"], m.seats["three"]
+		do := func(f func()) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			f()
+		}
+		do(func() {
+			m.settle(led, held)
+			for _, s := range []*seat{one, two, three} {
+				s.leader, s.term = "b", 5
+			}
+		})
+		asks := func(s *seat, want bool, when string) {
+			t.Helper()
+			if got := s.Asks(5); got != want {
+				t.Errorf("%s, %s may be asked for: %v", when, s.name, got)
+			}
+		}
+		asks(one, true, "without a bound")
+		asks(two, true, "without a bound")
+		do(func() { one.asked, two.asked, m.cfg.MaxRoles = nil, nil, 3 })
+		asks(one, true, "with room for two")
+		asks(one, true, "asked for again")
+		asks(two, true, "with room for one more")
+		asks(three, false, "with none besides what was asked for")
+		time.Sleep(ttl)
+		asks(three, true, "when nothing was answered")
+		do(func() { three.leader, three.term = "c", 9 })
+		asks(two, true, "when a role has another leader")
+		do(func() { m.settle(two, held); m.pull = &pull{s: three, term: 9, until: time.Now().Add(ttl)} })
+		asks(one, false, "while a role is awaited from who leads more")
+		do(func() { three.going = true })
+		asks(one, true, "when that role is being removed")
+		asks(three, false, "being removed itself")
+		asks(two, false, "being ours")
+	})
+}
+
 // What an instance leads includes its claims. Of many roles that fall vacant at
 // once it claims its share, and leaves the rest to others; when it then loses a
 // claim it has room, and waited all the same, for as long as those that had

@@ -41,6 +41,7 @@ type seat struct {
 	term         uint64
 	vacantSince  time.Time // nobody leads; zero if somebody does
 	waitUntil    time.Time // not asked for before
+	asked        *pull     // to take over from a leader that we are preferred to
 }
 
 // A hold is how far a role is in this instance's hands.
@@ -145,6 +146,21 @@ func (s *seat) Gives(have int) bool {
 		return false
 	}
 	s.m.settle(s, leaving)
+	return true
+}
+
+// Asks implements engine.Supervisor: no more roles are asked for than there is
+// room for. A leader that refuses does not answer, so that what it was asked
+// for counts for a TTL.
+func (s *seat) Asks(term uint64) bool {
+	m := s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if s.hold != vacant || s.going || !m.hasRoomFor(s, now) {
+		return false
+	}
+	s.asked = &pull{s: s, term: term, until: now.Add(m.cfg.TTL)}
 	return true
 }
 

@@ -231,7 +231,7 @@ func (m *Manager) balance(now time.Time) time.Duration {
 		return m.next.Sub(now)
 	}
 	s := m.choose(now)
-	if s == nil {
+	if s == nil || !m.hasRoomFor(s, now) {
 		m.wait(now, jittered(m.cfg.TTL))
 		return m.next.Sub(now)
 	}
@@ -306,7 +306,7 @@ func (s *seat) askable(now time.Time) bool {
 // over reports whether a request has been answered, or for long enough has not.
 func (p *pull) over(now time.Time) bool {
 	s := p.s
-	if s.hold == held || s.going || s.leader != "" && s.term != p.term {
+	if p.answered() {
 		return true
 	}
 	if now.Before(p.until) {
@@ -314,6 +314,30 @@ func (p *pull) over(now time.Time) bool {
 	}
 	s.waitUntil = now.Add(4 * s.m.cfg.TTL) // it was refused, or nobody heard of it
 	return true
+}
+
+// answered reports whether the role is ours, or that of another leader than the
+// one that was asked, or is being removed.
+func (p *pull) answered() bool {
+	s := p.s
+	return s.hold == held || s.going || s.leader != "" && s.term != p.term
+}
+
+// awaits reports whether the manager waits for what it has asked for.
+func (p *pull) awaits(now time.Time) bool { return p != nil && !p.answered() && now.Before(p.until) }
+
+// hasRoomFor reports whether there is room for a role besides those that others
+// were asked for, and may give away any moment. m.mu is held.
+func (m *Manager) hasRoomFor(s *seat, now time.Time) bool {
+	if m.cfg.MaxRoles == 0 {
+		return true
+	}
+	n := m.occupied
+	for _, o := range m.seats {
+		awaited := o.asked.awaits(now) || m.pull != nil && m.pull.s == o && m.pull.awaits(now)
+		n += count(o != s && o.hold == vacant && awaited)
+	}
+	return n < m.cfg.MaxRoles
 }
 
 // reserved is for how long a claim of s is to wait, since the last room is kept
