@@ -282,7 +282,9 @@ func (m *RoleManager) StopWithContext(ctx context.Context, opts StopOptions) err
 	return m.m.Stop(ctx, engine.StopOptions(opts))
 }
 
-// A RoleStatus is what an instance knew of one role at one instant.
+// A RoleStatus is what an instance knew of one role. What it says of the
+// instance and what it says of the leader are looked up one after the other, so
+// that a change may fall between the two.
 type RoleStatus struct {
 	// Name is the role's.
 	Name string

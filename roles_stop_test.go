@@ -163,3 +163,29 @@ func TestTheLastStopOfAManagerToGiveUpLeavesTheRolesToExpire(t *testing.T) {
 		<-m.Done()
 	})
 }
+
+// Who observes a manager hears the end of its roles, also where none ever ran.
+func TestObserveTellsOfTheEndOfRolesThatNeverRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := leader.NewRoleManagerWithStore(memstore.New(), spreading("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Add(t.Context(), leader.Role{Name: "r"}); err != nil {
+			t.Fatal(err)
+		}
+		states := make(chan []string, 1)
+		go func() {
+			var all []string
+			for r := range m.Observe(t.Context()) {
+				all = append(all, r.State)
+			}
+			states <- all
+		}()
+		synctest.Wait()
+		stopRoles(t, m)
+		if got, want := <-states, []string{leader.StateInit, leader.StateStopped}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+}

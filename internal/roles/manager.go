@@ -665,6 +665,7 @@ func (m *Manager) end() {
 	for _, s := range m.allSeats() {
 		<-s.c.Done()
 	}
+	m.publishUnstarted()
 	defer close(m.done)
 	m.abort()
 	m.tasks.Wait()
@@ -673,6 +674,17 @@ func (m *Manager) end() {
 	}
 	for _, s := range m.allSeats() {
 		s.end()
+	}
+}
+
+// publishUnstarted tells readers of the end of elections that never ran.
+func (m *Manager) publishUnstarted() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.seats {
+		if s.shown.State != machine.Ended {
+			m.publish(s)
+		}
 	}
 }
 

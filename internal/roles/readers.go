@@ -9,7 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/leadership"
 )
 
-// A Status is what an instance knew of one role at one instant.
+// A Status is what an instance knew of one role: its own part, and then who
+// leads.
 type Status struct {
 	Name   string
 	Own    engine.Status
