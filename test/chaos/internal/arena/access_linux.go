@@ -36,8 +36,9 @@ func credentials(users ...string) string {
 		fmt.Sprintf("accounts { $SYS { users: [{user: %s, password: %s}] } }", system, system)
 }
 
-// candidates is the user of the candidates, without some rights.
-func candidates(without ...Right) string {
+// candidates are the users of the candidates, of whom one, or all, lack some
+// rights.
+func (a *Arena) candidates(who string, without ...Right) []string {
 	denials := map[string][]string{}
 	if len(without) > 0 {
 		without = append(without, Right{"publish", denied})
@@ -49,20 +50,31 @@ func candidates(without ...Right) string {
 	for verb, subjects := range denials {
 		permissions = append(permissions, fmt.Sprintf("%s: { deny: [%s] }", verb, strings.Join(subjects, ", ")))
 	}
-	return fmt.Sprintf("{user: %s, password: %s, permissions: { %s }}", User, Password, strings.Join(permissions, ", "))
+	users := make([]string, len(a.users))
+	for i, user := range a.users {
+		lacks := ""
+		if who == Everybody || who == user {
+			lacks = strings.Join(permissions, ", ")
+		}
+		users[i] = fmt.Sprintf("{user: %s, password: %s, permissions: { %s }}", user, Password, lacks)
+	}
+	return users
 }
 
-// Authorize has the servers let the candidates in, or not.
+// Authorize has the servers let the candidates in, with all rights, or not.
 func (a *Arena) Authorize(valid bool) {
 	if valid {
-		a.configure(credentials(candidates()))
+		a.configure(credentials(a.candidates(Everybody)...))
 	} else {
 		a.configure(credentials())
 	}
 }
 
-// Deny has the servers deny the candidates some rights, until Authorize.
-func (a *Arena) Deny(rights ...Right) { a.configure(credentials(candidates(rights...))) }
+// Deny has the servers deny one of the users, or [Everybody], some rights,
+// until Authorize.
+func (a *Arena) Deny(who string, rights ...Right) {
+	a.configure(credentials(a.candidates(who, rights...)...))
+}
 
 func (a *Arena) configure(users string) {
 	for _, n := range a.Servers.Nodes {
@@ -80,14 +92,13 @@ func (a *Arena) Client(node *natslab.Process) *nats.Conn {
 	return natslab.Connect(a, node.URL(), nats.IgnoreDiscoveredServers())
 }
 
-// Canaries are connections with the candidates' credentials, one to each
-// server.
+// Canaries are connections with a candidate's credentials, one to each server.
 type Canaries []*nats.Conn
 
-// Canaries connects to each server as the candidates do.
-func (a *Arena) Canaries() (all Canaries) {
+// Canaries connects to each server as one of the users.
+func (a *Arena) Canaries(user string) (all Canaries) {
 	for _, n := range a.Servers.Nodes {
-		all = append(all, natslab.Connect(a, n.URL(), nats.UserInfo(User, Password), nats.IgnoreDiscoveredServers(), nats.IgnoreAuthErrorAbort()))
+		all = append(all, natslab.Connect(a, n.URL(), nats.UserInfo(user, Password), nats.IgnoreDiscoveredServers(), nats.IgnoreAuthErrorAbort()))
 	}
 	return all
 }

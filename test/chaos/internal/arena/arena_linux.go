@@ -20,8 +20,14 @@ import (
 const (
 	Bucket   = "leaders"
 	Group    = "fire"
-	User     = "candidate"
 	Password = "fire"
+)
+
+// The users. Each of a round's candidates has one of its own, named as it is,
+// so that one may lack a right which others have.
+const (
+	Guest     = "guest" // who joins later
+	Everybody = ""      // all users of candidates
 )
 
 const (
@@ -37,6 +43,7 @@ type Arena struct {
 	*Bench
 	Servers *natslab.Processes
 
+	users  []string // of the candidates
 	shape  schedule.Shape
 	expiry schedule.Expiry
 	disk   *Disk // if there is one
@@ -50,14 +57,14 @@ type Arena struct {
 	expired int
 }
 
-// New starts the servers of a shape, by a command, and makes the bucket, whose
-// records expire as it is told.
-func New(b *Bench, run natslab.Command, s schedule.Shape, e schedule.Expiry) *Arena {
-	a := &Arena{Bench: b, shape: s, expiry: e}
+// New starts the servers of a shape, by a command, for some candidates and for
+// guests, and makes the bucket, whose records expire as it is told.
+func New(b *Bench, run natslab.Command, s schedule.Shape, e schedule.Expiry, candidates ...string) *Arena {
+	a := &Arena{Bench: b, users: append([]string{Guest}, candidates...), shape: s, expiry: e}
 	if schedule.OnDisk(s) {
 		b.furnish = a.mountDisk
 	}
-	a.Servers = natslab.StartPartitionable(b, run, s.Nodes, credentials(candidates()))
+	a.Servers = natslab.StartPartitionable(b, run, s.Nodes, credentials(a.candidates(Everybody)...))
 	b.furnish = nil
 	a.admin = a.Servers.Connect(b, nats.ReconnectBufSize(-1), nats.Timeout(2*time.Second))
 	a.js = natslab.JetStream(b, a.admin)

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,8 +81,8 @@ var serverKinds = []kind{
 	{atServers("slow disk", "each write and sync of the server's files takes up to half a TTL", schedule.OnDisk), onDisk(slowDisk)},
 	{atServers("full disk", "the server's disk is full; when there is room again the server is restarted, since it gives its storage up",
 		func(s schedule.Shape) bool { return schedule.OnDisk(s) && schedule.Forgetful(s) }), onDisk(fullDisk)},
-	{atServers("credentials revoked", "the candidates' user is taken from the servers' configuration, and comes back", schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
-		canaries := r.Canaries()
+	{atServers("credentials revoked", "the candidates' users are taken from the servers' configuration, and come back", schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
+		canaries := r.Canaries(arena.Guest)
 		r.Authorize(false)
 		r.Eventually("no server lets the candidates in", round.Healing, canaries.Connected(false))
 		r.Sleep(f.Length)
@@ -90,22 +91,30 @@ var serverKinds = []kind{
 		canaries.Close()
 	})},
 	{atServers("rights withdrawn", "the candidates may not do one or two of these, and then all of them again: write the record, read it, hear of it, be offered it", schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
-		rng := f.RNG()
-		rights := slices.Clone(arena.Rights)
-		rng.Shuffle(len(rights), func(i, j int) { rights[i], rights[j] = rights[j], rights[i] })
-		canaries := r.Canaries()
-		r.Deny(rights[:1+rng.IntN(2)]...)
-		r.Eventually("all servers deny the candidates some rights", round.Healing, canaries.Denied(true))
-		r.Sleep(f.Length)
-		r.Authorize(true)
-		r.Eventually("no server denies the candidates anything", round.Healing, canaries.Denied(false))
-		canaries.Close()
+		withdraw(r, f, arena.Everybody)
+	})},
+	{atServers("rights withdrawn from one", "the same, of one candidate", schedule.Everywhere), atSeat(func(r *round.Round, s *round.Seat, f schedule.Fault) {
+		withdraw(r, f, s.ID)
 	})},
 	{atServers("herd", fmt.Sprintf("%d candidates join at once, and leave at once", crowd), schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
 		p := r.Herd(crowd, drawnRate(r, f.RNG()))
 		r.Sleep(max(f.Length, 2*r.Plan.TTL))
 		r.Stop(p)
 	})},
+}
+
+// withdraw denies one user, or all, some rights for a while.
+func withdraw(r *round.Round, f schedule.Fault, who string) {
+	rng := f.RNG()
+	rights := slices.Clone(arena.Rights)
+	rng.Shuffle(len(rights), func(i, j int) { rights[i], rights[j] = rights[j], rights[i] })
+	canaries := r.Canaries(cmp.Or(who, arena.Guest))
+	r.Deny(who, rights[:1+rng.IntN(2)]...)
+	r.Eventually("all servers deny some rights", round.Healing, canaries.Denied(true))
+	r.Sleep(f.Length)
+	r.Authorize(true)
+	r.Eventually("no server denies anything", round.Healing, canaries.Denied(false))
+	canaries.Close()
 }
 
 // drawnRate draws the rate of a clock of processes that join, if a round has

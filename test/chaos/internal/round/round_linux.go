@@ -85,10 +85,14 @@ func (r *Round) hold(b *arena.Bench, act func(*Round)) error {
 	ledger, posts := arena.ServeLedger(b)
 	guarded, puts := arena.ServeGuarded(b)
 	r.ledger, r.guarded, r.resources = ledger, guarded, []*arena.Resource{posts, puts}
-	r.Arena = arena.New(b, r.servers, r.Plan.Shape, r.Plan.Expiry)
+	ids := make([]string, r.Plan.Candidates)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("c%d", i)
+	}
+	r.Arena = arena.New(b, r.servers, r.Plan.Shape, r.Plan.Expiry, ids...)
 	r.readClock(0)
-	for i := range r.Plan.Candidates {
-		s := &Seat{r: r, ID: fmt.Sprintf("c%d", i), rate: schedule.TrueClock, Settings: r.Plan.Settings[i], proxies: r.Proxies()}
+	for i, id := range ids {
+		s := &Seat{r: r, ID: id, rate: schedule.TrueClock, Settings: r.Plan.Settings[i], proxies: r.Proxies()}
 		if len(r.Plan.Rates) > 0 {
 			s.rate = r.Plan.Rates[i]
 		}
@@ -117,9 +121,9 @@ func (r *Round) readClock(i int) {
 }
 
 // spec is what a new process is told.
-func (r *Round) spec(name string, ids, urls []string, rate int, s schedule.Settings) candidate.Spec {
+func (r *Round) spec(name, user string, ids, urls []string, rate int, s schedule.Settings) candidate.Spec {
 	return candidate.Spec{
-		Name: name, IDs: ids, URLs: urls, User: arena.User, Password: arena.Password,
+		Name: name, IDs: ids, URLs: urls, User: user, Password: arena.Password,
 		Bucket: arena.Bucket, Group: arena.Group, Settings: s,
 		CoolDown: r.Plan.Shape.CoolDown, DemoteTimeout: demoteTimeout, ClockRate: rate,
 		Ledger: r.ledger, Guarded: r.guarded,
@@ -146,7 +150,7 @@ func (r *Round) Herd(n, rate int) *process.Process {
 	for i := range ids {
 		ids[i] = fmt.Sprintf("%s-%d", name, i)
 	}
-	return r.begin(r.spec(name, ids, arena.URLs(r.Proxies()), rate, r.Plan.Common()))
+	return r.begin(r.spec(name, arena.Guest, ids, arena.URLs(r.Proxies()), rate, r.Plan.Common()))
 }
 
 // killAll ends all processes that have not ended, after a failure.

@@ -36,7 +36,7 @@ func (s *Seat) Begin() {
 		return
 	}
 	s.begun++
-	s.current = s.r.begin(s.r.spec(fmt.Sprintf("%s-%d", s.ID, s.begun), []string{s.ID}, arena.URLs(s.proxies), s.rate, s.Settings))
+	s.current = s.r.begin(s.r.spec(fmt.Sprintf("%s-%d", s.ID, s.begun), s.ID, []string{s.ID}, arena.URLs(s.proxies), s.rate, s.Settings))
 }
 
 // Process returns the process in which the candidate runs, or ran last.
