@@ -116,6 +116,43 @@ func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (Lead
 	if err != nil {
 		return LeaderInfo{Group: r.Group}, err
 	}
+	for {
+		info, err := c.endOf(ctx, r, reason, entry)
+		if r.Revision != 0 || !errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknown) {
+			return info, err
+		}
+		// Written meanwhile, or read from a replica that lags: whoever held it
+		// may have left it.
+		if entry, err = c.released(ctx, r.Group, entry.Revision, err); err != nil {
+			return info, err
+		}
+	}
+}
+
+// released returns the vacancy that has taken the place of a group's record, of
+// a revision that the store has refused. Otherwise it returns the refusal. It
+// reads for a while, since the replica that answers may lag behind the one that
+// refused.
+func (c *Control) released(ctx context.Context, group string, revision uint64, refusal error) (store.Entry, error) {
+	reading, cancel := context.WithTimeout(ctx, controlrecord.Timeout)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		entry, err := c.get(reading, group)
+		if err != nil {
+			return entry, refusal
+		}
+		seen, _ := record.Read(entry)
+		switch newer := entry.Revision > revision; {
+		case newer && seen.Kind == machine.Vacant:
+			return entry, nil
+		case newer, !backoff.Sleep(reading, controlrecord.Pace.After(attempt)):
+			return entry, refusal
+		}
+	}
+}
+
+// endOf replaces the record that stands in an entry.
+func (c *Control) endOf(ctx context.Context, r VacateRequest, reason Reason, entry store.Entry) (LeaderInfo, error) {
 	held, seen := leadership.Of(r.Group, entry, time.Now())
 	info := infoOf(held)
 	switch {

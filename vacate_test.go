@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -301,4 +302,50 @@ func TestForgetRefusesAGroupThatIsPausedWhileItsLeaseIsWatched(t *testing.T) {
 			t.Errorf("revision %d follows %d", e.Revision, rev)
 		}
 	})
+}
+
+// A replica that lags shows a record as it was before its release. That the
+// holder is gone is what was to be shown.
+func TestARecordThatWasReleasedMeanwhileIsEnded(t *testing.T) {
+	for name, end := range map[string]func(context.Context, *leader.Control) (leader.LeaderInfo, error){
+		"forget": func(ctx context.Context, c *leader.Control) (leader.LeaderInfo, error) { return c.Forget(ctx, "g", "") },
+		"vacate": func(ctx context.Context, c *leader.Control) (leader.LeaderInfo, error) {
+			return c.Vacate(ctx, leader.VacateRequest{Group: "g"})
+		},
+		"vacate by force": func(ctx context.Context, c *leader.Control) (leader.LeaderInfo, error) {
+			return c.Vacate(ctx, leader.VacateRequest{Group: "g", Force: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var lags atomic.Bool
+				lags.Store(true)
+				net := network(t, func(c faultstore.Call) (f faultstore.Fate) {
+					if c.Client == "ops" && c.Op == faultstore.Get && c.Key == "g" && lags.Load() {
+						f.Stale = time.Second
+					}
+					return f
+				})
+				a := start(t, net.Client("a"), config("a"))
+				mustLead(t, a)
+				term := a.Term().Number
+				time.Sleep(ttl)
+				if err := a.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(100*time.Millisecond, func() { lags.Store(false) })
+				info, err := end(lasting(t, time.Minute), control(t, net.Client("ops")))
+				want := leader.ReasonStopped
+				if name == "forget" {
+					want = leader.ReasonForgotten
+				}
+				if err != nil || info.ID != "" || info.Reason != want || info.Term != term {
+					t.Errorf("%v: %+v", err, info)
+				}
+				if net.Counts()[faultstore.StaleRead] == 0 {
+					t.Error("no read was stale: the test tests nothing")
+				}
+			})
+		})
+	}
 }
