@@ -41,10 +41,10 @@ func TestVacateHandsTheRecordOfAnotherProgramToWhoWaitsForIt(t *testing.T) {
 		if _, err := c.Forget(natslab.Within(t), group, ""); !errors.Is(err, leader.ErrLed) {
 			t.Error(err)
 		}
+		term := b.Term().Number
 		if err := b.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		term := b.Status().Term
 		if _, err := c.Forget(natslab.Within(t), group, "gone"); err != nil {
 			t.Fatal(err)
 		}
