@@ -202,19 +202,29 @@ func TestATakerHearsNoMoreThanItAskedFor(t *testing.T) {
 	call := func(_ any, f func()) { f() }
 	all := make(takers)
 	bounded, unbounded := 0, 0
-	a, b := new(nats.Subscription), new(nats.Subscription)
-	x := all.add(a, 2, func([]byte) { bounded++ })
-	all.add(b, 0, func([]byte) { unbounded++ })
-	for range 5 {
-		all.receive(&nats.Msg{Sub: a}, call)
-		all.receive(&nats.Msg{Sub: b}, call)
-		all.receive(&nats.Msg{Sub: b, Data: make([]byte, store.MaxValue+1)}, call)
+	subscribe := func() (*nats.Subscription, error) { return new(nats.Subscription), nil }
+	x := &taker{subscribe: subscribe, most: 2, deliver: func([]byte) { bounded++ }}
+	y := &taker{subscribe: subscribe, deliver: func([]byte) { unbounded++ }}
+	if err := errors.Join(all.add(x), all.add(y)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		before := y.sub
+		all.receive(&nats.Msg{Sub: x.sub}, call)
+		if i > 0 {
+			all.retake(func(err error) { t.Error(err) })
+		}
+		all.receive(&nats.Msg{Sub: before}, call) // which waited in the queue
+		all.receive(&nats.Msg{Sub: y.sub, Data: make([]byte, store.MaxValue+1)}, call)
 		all.receive(&nats.Msg{Sub: new(nats.Subscription)}, call)
 	}
 	if bounded != 2 || unbounded != 5 {
 		t.Errorf("%d of 2 and %d of 5 messages", bounded, unbounded)
 	}
-	if !all.dismiss(x) || all.dismiss(x) || len(all) != 1 {
+	if len(all) != 3 {
+		t.Errorf("%d subscriptions: one of who has heard all, and two of who asked again", len(all))
+	}
+	if !all.dismiss(x) || all.dismiss(x) || len(all) != 2 {
 		t.Error("a taker is dismissed once")
 	}
 	all.dismissAll()

@@ -30,7 +30,8 @@ func (s *Store) Offer(ctx context.Context, key string, offer []byte) error {
 	if err := s.sendable(ctx); err != nil {
 		return err
 	}
-	_, before, err := s.request(ctx, s.names.Offers(key), offer)
+	// It is not made again: whatever is published there is heard as an offer.
+	_, before, err := s.request(ctx, s.names.Offers(key), offer, nil)
 	if err := s.unoffered(before, key, err); err != nil {
 		return err
 	}
@@ -101,17 +102,14 @@ func (s *Store) take(key, queue string, most int, deliver func([]byte)) (stop fu
 	h, err := s.withHub(func(h *hub) error {
 		// Into the queue of the records: so an offer is heard after the record
 		// that it speaks of, if both came on this connection.
-		sub, err := s.nc.ChanQueueSubscribe(s.names.Offers(key), queue, h.loop.Queue())
-		if err != nil {
+		x := &taker{deliver: deliver, most: most, subscribe: func() (*nats.Subscription, error) {
+			return s.nc.ChanQueueSubscribe(s.names.Offers(key), queue, h.loop.Queue())
+		}}
+		if err := h.takers.add(x); err != nil {
 			h.endIfIdle()
 			return fmt.Errorf("%w: subscribing to offers for bucket %q: %w", classifySubscribe(err), s.names.Bucket, err)
 		}
-		if most > 0 {
-			// It fails only if the connection is gone, and the subscription
-			// with it.
-			_ = sub.AutoUnsubscribe(most)
-		}
-		t = h.takers.add(sub, most, deliver)
+		t = x
 		return nil
 	})
 	if err != nil {

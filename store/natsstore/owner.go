@@ -64,6 +64,11 @@ func (h *hub) ListenInVain(subject string) {
 	}
 }
 
+// Retake asks again for what is no feed's. The subscription to replies is not
+// among it: without the right to it nothing works until the connection is made
+// anew, since the client library has one of its own that it never renews.
+func (h *hub) Retake() { h.takers.retake(h.Report) }
+
 // Ping waits in a goroutine of its own, which is rare: see package feed. Work
 // calls done, since that is where functions of watches may be called.
 func (h *hub) Ping(done func(ok bool)) {

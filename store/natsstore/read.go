@@ -50,7 +50,7 @@ func (c *client) readRequest(key string) readRequest {
 }
 
 func (c *client) readBy(ctx context.Context, r readRequest, key string) (store.Entry, error) {
-	m, before, err := c.request(ctx, r.subject, r.body)
+	m, before, err := c.ask(ctx, r.subject, r.body)
 	if err == nil {
 		var e store.Entry
 		if e, err = r.decode(key, m); err == nil {

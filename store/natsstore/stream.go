@@ -32,7 +32,7 @@ func (c *client) sharedInfo(ctx context.Context) (*jetstream.StreamInfo, error) 
 // answer, perhaps by the end of its caller's context, says nothing to others
 // who share the question.
 func (c *client) askInfo(ctx context.Context) (answered bool, info *jetstream.StreamInfo, err error) {
-	m, _, err := c.request(ctx, c.names.Info(), nil)
+	m, _, err := c.ask(ctx, c.names.Info(), nil)
 	if err != nil {
 		return false, nil, err
 	}

@@ -1,6 +1,8 @@
 package natsstore
 
 import (
+	"maps"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -8,11 +10,13 @@ import (
 
 // A taker is one registration of TakeOffers or Listen.
 type taker struct {
-	deliver func([]byte)
-	sub     *nats.Subscription
-	most    int // messages to be delivered; 0 is no bound
-	heard   int // messages so far
-	stopped bool
+	deliver   func([]byte)
+	subscribe func() (*nats.Subscription, error)
+	sub       *nats.Subscription
+	before    *nats.Subscription // which sub has replaced; nil: it is the first
+	most      int                // messages to be delivered; 0 is no bound
+	heard     int                // messages so far
+	stopped   bool
 }
 
 // takers take what is offered and broadcast, each by its subscription. Whoever
@@ -20,10 +24,38 @@ type taker struct {
 // for which taker, and one key may have several.
 type takers map[*nats.Subscription]*taker
 
-func (t takers) add(sub *nats.Subscription, most int, deliver func([]byte)) *taker {
-	x := &taker{deliver: deliver, sub: sub, most: most}
+// add has a taker take what comes from now on.
+func (t takers) add(x *taker) error {
+	sub, err := x.subscribe()
+	if err != nil {
+		return err
+	}
+	if x.most > 0 {
+		// It fails only if the connection is gone, and the subscription with
+		// it.
+		_ = sub.AutoUnsubscribe(x.most - x.heard)
+	}
+	x.sub = sub
 	t[sub] = x
-	return x
+	return nil
+}
+
+// retake has all takers subscribe again, for the server may have taken
+// subscriptions away (see package feed). What the one before has brought
+// already is taken yet.
+func (t takers) retake(report func(error)) {
+	for sub, x := range maps.Clone(t) {
+		if sub != x.sub || x.most > 0 && x.heard >= x.most {
+			continue
+		}
+		if err := t.add(x); err != nil {
+			report(err)
+			continue
+		}
+		_ = sub.Unsubscribe() // as below
+		delete(t, x.before)
+		x.before = sub
+	}
 }
 
 // receive passes an offer on. One that is longer than any of ours is none:
@@ -55,6 +87,7 @@ func (t takers) dismiss(x *taker) (first bool) {
 	x.stopped = true
 	_ = x.sub.Unsubscribe() // fails only if the connection is gone, and the subscription with it
 	delete(t, x.sub)
+	delete(t, x.before)
 	return true
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -355,4 +356,72 @@ func heapInUse() int64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// A denial of the program's own may hide that the offer was denied. The offer is
+// not made again to find out: those who take offers, and those who listen, would
+// hear that.
+func TestAnOfferIsMadeOnceBesideDenials(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{mayAsk, "leader-offer.b.g"}, []string{mayAnswer})))
+	nc := srv.Connect(t, nats.UserInfo("admin", "admin"))
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+	admin := open(t, nc, "b", natsstore.Options{})
+	heard := make(chan string, 1<<10)
+	for _, take := range []func() (func(), error){
+		func() (func(), error) {
+			return admin.TakeOffers("g", func(b []byte) { heard <- "taken: " + string(b) })
+		},
+		func() (func(), error) {
+			return admin.Listen("g", 3, func(b []byte) { heard <- "listened: " + string(b) })
+		},
+	} {
+		stop, err := take()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+	}
+	if err := nc.FlushWithContext(natslab.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	own := srv.Connect(t, nats.UserInfo("c", "c"), nats.CustomInboxPrefix("_INBOX_c"))
+	c := open(t, own, "b", natsstore.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	offered := make(chan error, 1)
+	go func() { offered <- c.Offer(ctx, "g", []byte("an offer")) }()
+	for denials := 0; denials < 5; {
+		before := own.LastError()
+		if err := own.Publish("elsewhere", nil); err != nil {
+			t.Fatal(err)
+		}
+		natslab.Eventually(t, "denial", func(context.Context) error {
+			if own.LastError() == before { //nolint:errorlint // an equal error in another value is a new report
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		denials++
+	}
+	outcome(t, <-offered, store.Unknown)
+	if err := c.Broadcast(natslab.Within(t), "g", []byte("the last")); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for last := 0; last < 2; {
+		select {
+		case s := <-heard:
+			all = append(all, s)
+			if strings.HasSuffix(s, "the last") {
+				last++
+			}
+		case <-natslab.Within(t).Done():
+			t.Fatalf("heard only %q", all)
+		}
+	}
+	slices.Sort(all)
+	if want := []string{"listened: an offer", "listened: the last", "taken: an offer", "taken: the last"}; !slices.Equal(all, want) {
+		t.Errorf("heard %q, want %q", all, want)
+	}
 }

@@ -1,7 +1,10 @@
 package natsstore_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,12 +79,84 @@ authorization { users: [
 
 	srv.Nodes[0].Configure(rights("leader.b.g"))
 	until("leader.b.>")
+	begun := time.Now()
 	for round := range 5 {
 		write(2 + round)
+	}
+	// Several times as long as that takes, and less than half of what it took.
+	if took := time.Since(begun); took > time.Minute {
+		t.Errorf("five writes were heard of in %v", took)
 	}
 	srv.Nodes[0].Configure(rights("leader.b.>"))
 	until("")
 	write(7)
+}
+
+// The connection shows its latest error alone. Another denial hid that a
+// subscription was taken away, so that it did not come back with the right,
+// either. Nor did that of who takes offers.
+func TestWhatIsTakenAwayIsNoticedBesideOtherDenials(t *testing.T) {
+	t.Parallel()
+	rights := func(publish, subscribe string) string {
+		return fmt.Sprintf(`no_auth_user: admin
+authorization { users: [
+  { user: admin, password: admin }
+  { user: c, password: c, permissions: {
+    publish: [%q, "$JS.API.DIRECT.GET.KV_b", "$JS.API.DIRECT.GET.KV_b.>"%s]
+    subscribe: [%q%s]
+  } }
+] }`, mayAsk, publish, mayAnswer, subscribe)
+	}
+	const mayWrite, mayHear = `, "$KV.b.mine"`, `, "leader.b.>", "leader-offer.b.>"`
+	srv := natslab.StartProcesses(t, 1, rights(mayWrite, mayHear))
+	root := srv.Connect(t, nats.UserInfo("admin", "admin"))
+	ensure(t, root, natsstore.BucketConfig{Bucket: "b"})
+	s := open(t, srv.Connect(t, nats.UserInfo("c", "c"), nats.CustomInboxPrefix("_INBOX_c")), "b", natsstore.Options{})
+	present := make(chan error, 1<<10)
+	stop, err := s.WatchPattern(t.Context(), ">", func(store.Entry) {}, func(err error) { present <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	offers := newTakers(t)
+	offers.take(s, "c")
+	admin := open(t, root, "b", natsstore.Options{})
+	offers.hear(admin, "before")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	busy.Go(func() {
+		often := time.NewTicker(200 * time.Millisecond)
+		defer often.Stop()
+		for {
+			select {
+			case <-often.C:
+				_, _ = s.CompareAndSwap(ctx, store.Write{Key: "mine", Value: []byte("x")}) // denied, or in vain
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	defer busy.Wait()
+	defer cancel()
+	until := func(what string, ok func(error) bool) {
+		t.Helper()
+		for deadline := natslab.Within(t); ; {
+			select {
+			case err := <-present:
+				if ok(err) {
+					return
+				}
+			case <-deadline.Done():
+				t.Fatal("never: " + what)
+			}
+		}
+	}
+	srv.Nodes[0].Configure(rights("", ""))
+	until("taken away", func(err error) bool { return errors.Is(err, store.ErrPermanent) })
+	srv.Nodes[0].Configure(rights(mayWrite, mayHear))
+	until("back", func(err error) bool { return err == nil })
+	offers.hear(admin, "after")
 }
 
 // A server refuses what is beyond max_subscriptions, and the connection stands.

@@ -44,7 +44,7 @@ func (s *Set) Interrupted() {
 		s.Lose(f)
 	}
 	// Subscriptions are asked for anew, and all is read.
-	s.retries, s.retryAt = nil, time.Time{}
+	s.retries, s.retryAt, s.doubt = nil, time.Time{}, doubt{reported: s.doubt.reported}
 	for f := range s.subscriptions {
 		f.taken = nil
 	}

@@ -39,6 +39,8 @@ type Owner interface {
 	Clustered() bool
 	// LastError is what the connection reported last.
 	LastError() error
+	// Retake asks again for what else may have been taken away with feeds.
+	Retake()
 	// Report notes a failure that a later attempt may clear.
 	Report(err error)
 	// Nudge has Work called soon.
@@ -111,7 +113,7 @@ type Set struct {
 	alone     bool               // the user may not make a consumer of several keys,
 	refused   []string           // which was refused on these subjects
 
-	reported error     // what the connection had reported at the last look
+	doubt    doubt     // whether subscriptions were taken away
 	nextLook time.Time // not before
 	retryAt  time.Time // when to ask for what was taken; zero: nothing was
 	retries  []*Feed   // to be asked for again, one after the other,
@@ -123,6 +125,7 @@ func NewSet(config Config, owner Owner) *Set {
 	return &Set{
 		Config: config, owner: owner,
 		byKey: make(map[string]*Feed), bySub: make(map[*nats.Subscription]*Feed), consumers: make(map[*Feed]struct{}),
+		doubt: doubt{reported: owner.LastError()},
 	}
 }
 
@@ -141,12 +144,15 @@ type Feed struct {
 	names    *filterSet // the keys that its consumer names, or nil
 	wide     bool       // it may bring any number of messages at once
 	sub      *nats.Subscription
-	prefix   string          // of the subjects of its messages, before the key
-	consumer bool            // by a consumer, which must be made; else by republished records
-	viewers  []Viewer        // replaced when changed, so that it may be ranged over
-	before   error           // what the connection had reported before it was asked for
-	taken    error           // why the server took it away; nil: it did not
-	answers  func(*nats.Msg) // takes all messages, of a feed that is an inbox
+	prefix   string   // of the subjects of its messages, before the key
+	consumer bool     // by a consumer, which must be made; else by republished records
+	viewers  []Viewer // replaced when changed, so that it may be ranged over
+	before   error    // what the connection had reported before it was asked for
+	taken    error    // why the server took it away; nil: it did not
+	// undecided is how often it was asked for again, and something else hid
+	// what came of that.
+	undecided int
+	answers   func(*nats.Msg) // takes all messages, of a feed that is an inbox
 
 	consumption // of a consumer
 }

@@ -17,19 +17,38 @@ const (
 	// retryTaken is when what was taken is asked for again. Rights may come
 	// back with the next configuration, and the server logs each attempt.
 	retryTaken = 10 * time.Second
+	// doubtMost is the longest time between two rounds in which all is asked
+	// for again, since something else was reported that may hide what was
+	// taken. Where such reports never end, and nothing is ever found taken, the
+	// rounds become that rare.
+	doubtMost = 2 * time.Minute
+	// undecidedMost is how often a feed is asked for again in one round, while
+	// other errors hide whether it is denied.
+	undecidedMost = 5
 )
+
+// A doubt is whether the server took subscriptions away. The connection shows
+// its latest error alone. So whatever it reports may hide that.
+type doubt struct {
+	reported error         // at the last look
+	open     bool          // something was reported since the last round
+	next     time.Time     // no round before, unless one of ours is named
+	wait     time.Duration // between rounds
+}
 
 // look notices that the server took subscriptions away, and asks for them again
 // when that is due.
 func (s *Set) look(now time.Time, due func(time.Time)) {
-	if s.republished == "" {
-		return
-	}
 	if !now.Before(s.nextLook) {
 		s.nextLook = now.Add(lookForTaken)
-		if !s.trying && s.tookOne() {
-			// Others may have been taken with it, since the connection shows
-			// the latest denial alone.
+		took := s.tookOne()
+		if took {
+			s.doubt.wait = 0
+		}
+		if !s.trying && s.doubt.open && (took || !now.Before(s.doubt.next)) {
+			s.doubt.open = false
+			s.doubt.wait = min(max(2*s.doubt.wait, retryTaken), doubtMost)
+			s.doubt.next = now.Add(s.doubt.wait)
 			s.retry(func(*Feed) bool { return true })
 		}
 	}
@@ -49,11 +68,11 @@ func (s *Set) look(now time.Time, due func(time.Time)) {
 func (s *Set) tookOne() bool {
 	reported := s.owner.LastError()
 	//nolint:errorlint // an equal error in another value is a new report
-	if reported == s.reported {
+	if reported == s.doubt.reported {
 		return false
 	}
-	s.reported = reported
-	if wire.Violation(reported, wire.Subscribe, s.republished) == nil {
+	s.doubt.reported, s.doubt.open = reported, s.doubt.open || reported != nil
+	if s.republished == "" || wire.Violation(reported, wire.Subscribe, s.republished) == nil {
 		return false // without a look at each
 	}
 	for f := range s.subscriptions {
@@ -79,8 +98,11 @@ func (s *Set) deniedSince(f *Feed) error {
 // connection says of each whether it is denied. The new subscription is there
 // before the old one ends.
 func (s *Set) retry(which func(*Feed) bool) {
+	// With each retry: a denial of those may be hidden by one of a feed.
+	s.owner.Retake()
 	for f := range s.subscriptions {
 		if which(f) {
+			f.undecided = 0
 			s.retries = append(s.retries, f)
 		}
 	}
@@ -104,12 +126,8 @@ func (s *Set) tryNext() {
 		sub := f.sub
 		s.owner.Ping(func(ok bool) {
 			s.trying = false
-			switch {
-			case s.bySub[sub] != f:
-			case ok:
-				s.tried(f)
-			default: // it may be denied yet
-				s.retries = append(s.retries, f)
+			if s.bySub[sub] == f {
+				s.tried(f, ok)
 			}
 			s.tryNext()
 		})
@@ -125,11 +143,27 @@ func (s *Set) tryNext() {
 }
 
 // tried takes in whether a feed was denied. Until it is back, reads alone tell
-// of its keys.
-func (s *Set) tried(f *Feed) {
+// of its keys. Where the server has not answered, and where something else was
+// reported meanwhile, that is not known: it is tried once more.
+func (s *Set) tried(f *Feed, answered bool) {
+	reported, denied := s.owner.LastError(), s.deniedSince(f)
+	switch {
+	case !answered:
+		s.retries = append(s.retries, f)
+		return
+	case denied != nil:
+		s.doubt.reported = reported
+	//nolint:errorlint // an equal error in another value is a new report
+	case reported != f.before:
+		s.doubt.open = true
+		if f.undecided++; f.undecided < undecidedMost {
+			s.retries = append(s.retries, f)
+			return
+		}
+		denied = f.taken // as far as anyone knows
+	}
 	was := f.taken
-	f.taken = s.deniedSince(f)
-	s.reported = s.owner.LastError()
+	f.taken = denied
 	if f.taken != nil && was != nil {
 		return
 	}

@@ -77,6 +77,7 @@ func (b *bench) Clustered() bool      { return b.clustered }
 func (b *bench) Informed() bool       { return true }
 func (b *bench) NoDirect() bool       { return false }
 func (b *bench) LastError() error     { return b.denied }
+func (b *bench) Retake()              {}
 func (b *bench) Report(error)         {}
 func (b *bench) Unanswered(error)     {}
 func (b *bench) AskInVain(string)     {}
