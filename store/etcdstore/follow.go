@@ -35,7 +35,7 @@ func (src source) Follow(ctx context.Context, news *feed.News) error {
 	// The server ends the stream when it loses its leader. What it says is
 	// judged by the context that was given: ours ends with the stream.
 	own, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
-	stream, err := pb.NewWatchClient(s.client.ActiveConnection()).Watch(own)
+	stream, err := s.watch.Watch(own)
 	if err != nil {
 		cancel(nil)
 		return s.readError(ctx, "watching", err)

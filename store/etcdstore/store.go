@@ -48,6 +48,7 @@ type Store struct {
 
 	client  *clientv3.Client
 	kv      pb.KVClient
+	watch   pb.WatchClient
 	cluster pb.ClusterClient
 	names   names
 	opts    Options
@@ -86,10 +87,10 @@ func New(client *clientv3.Client, opts Options) (*Store, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
-	conn := client.ActiveConnection()
+	conn := roomy{client.ActiveConnection()}
 	s := &Store{
-		client: client, kv: pb.NewKVClient(conn), cluster: pb.NewClusterClient(conn), names: names(opts.Prefix), opts: opts,
-		release: func() error { return nil },
+		client: client, kv: pb.NewKVClient(conn), watch: pb.NewWatchClient(conn), cluster: pb.NewClusterClient(conn),
+		names: names(opts.Prefix), opts: opts, release: func() error { return nil },
 	}
 	s.Feed = feed.New(source{s}, feed.Options{Timeout: opts.Timeout, Logger: opts.Logger})
 	s.forget = context.AfterFunc(client.Ctx(), s.shut)
