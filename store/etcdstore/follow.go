@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -40,33 +41,52 @@ func (src source) Follow(ctx context.Context, news *feed.News) error {
 		cancel(nil)
 		return s.readError(ctx, "watching", err)
 	}
-	f := &follower{s: s, news: news, stream: stream, ids: make(map[string]int64), answers: make(chan *pb.WatchResponse)}
-	received := make(chan struct{})
-	go func() {
-		defer close(received)
-		cancel(f.receive(own)) // which ends follow
-	}()
-	err = f.follow(own, cancel)
+	f := &follower{
+		s: s, news: news, stream: stream, ids: make(map[string]int64),
+		requests: make(chan *pb.WatchRequest), answers: make(chan *pb.WatchResponse),
+	}
+	var both sync.WaitGroup
+	both.Go(func() { f.send(own) })
+	both.Go(func() { cancel(f.receive(own)) }) // which ends follow
+	err = f.follow(own)
 	cancel(nil)
-	<-received
+	both.Wait()
 	s.hurry(err)
 	return s.readError(ctx, "watching", err)
 }
 
 // A follower is one stream of changes.
 type follower struct {
-	s       *Store
-	news    *feed.News
-	stream  pb.Watch_WatchClient
-	answers chan *pb.WatchResponse
+	s        *Store
+	news     *feed.News
+	stream   pb.Watch_WatchClient
+	requests chan *pb.WatchRequest
+	answers  chan *pb.WatchResponse
 
-	ids   map[string]int64 // of the watchers, by key or pattern; pending for one that is being made
-	asked []string         // the names of the watchers that are being made, in order
-	begun bool
+	unsent []*pb.WatchRequest // requests, in order
+	ids    map[string]int64   // of the watchers, by key or pattern; pending for one that is being made
+	asked  []string           // the names of the watchers that are being made, in order
+	begun  bool
 }
 
 // pending is the id of a watcher that is being made.
 const pending = -1
+
+// send sends the requests of follow, until the stream ends. A server whose
+// answers are not read stops to read. So follow, which takes the answers, must
+// not wait for a request to be sent: thousands of keys would wait for ever.
+func (f *follower) send(ctx context.Context) {
+	for {
+		select {
+		case request := <-f.requests:
+			if f.stream.Send(request) != nil {
+				return // the stream has ended, and receive is told why
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
 
 // receive hands the answers to follow, until the stream ends.
 func (f *follower) receive(ctx context.Context) error {
@@ -84,60 +104,51 @@ func (f *follower) receive(ctx context.Context) error {
 }
 
 // follow asks for what is wanted, and takes in the answers.
-func (f *follower) follow(ctx context.Context, cancel context.CancelCauseFunc) error {
-	// To send may block where the server does not read, so the watch over the
-	// silence is another's.
-	watchdog := time.AfterFunc(2*silence, func() { cancel(errSilent) })
-	defer watchdog.Stop()
+func (f *follower) follow(ctx context.Context) error {
+	silent := time.NewTimer(2 * silence)
+	defer silent.Stop()
 	probe := time.NewTicker(silence)
 	defer probe.Stop()
+	others := f.want()
 	for {
-		others, err := f.want()
-		if err != nil {
-			return f.ended(ctx, err)
+		var requests chan<- *pb.WatchRequest // nil while there are none
+		var next *pb.WatchRequest
+		if len(f.unsent) > 0 {
+			requests, next = f.requests, f.unsent[0]
 		}
-		for again := false; !again; {
-			select {
-			case <-others:
-				again = true
-			case answer := <-f.answers:
-				watchdog.Reset(2 * silence)
-				probe.Reset(silence)
-				err = f.take(answer)
-			case <-probe.C:
-				err = f.probe(watchdog)
-			case <-ctx.Done():
-				err = context.Cause(ctx)
+		select {
+		case <-others:
+			others = f.want()
+		case requests <- next:
+			f.unsent = f.unsent[1:]
+		case answer := <-f.answers:
+			silent.Reset(2 * silence)
+			probe.Reset(silence)
+			if err := f.take(answer); err != nil {
+				return err
 			}
-			if err != nil {
-				return f.ended(ctx, err)
+		case <-probe.C:
+			if len(f.ids) == 0 {
+				// It cannot answer where it has nothing to watch, which is no
+				// sign of death.
+				silent.Reset(2 * silence)
+				continue
 			}
+			f.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
+		case <-silent.C:
+			return errSilent
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }
 
-// probe asks whether the stream lives. It cannot answer where it has nothing to
-// watch, which is no sign of death.
-func (f *follower) probe(watchdog *time.Timer) error {
-	if len(f.ids) == 0 {
-		watchdog.Reset(2 * silence)
-		return nil
-	}
-	return f.stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
-}
-
-// ended prefers what the receiver learned to what the sender did, which is told
-// of the stream's end alone.
-func (f *follower) ended(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
-}
+// ask has the request sent after those that were made before.
+func (f *follower) ask(request *pb.WatchRequest) { f.unsent = append(f.unsent, request) }
 
 // want makes a watcher for each name that is wanted, and ends the others. It
 // returns the channel that is closed when other names are wanted.
-func (f *follower) want() (others <-chan struct{}, err error) {
+func (f *follower) want() (others <-chan struct{}) {
 	keys, patterns, others := f.news.Wanted()
 	wanted := make(map[string]struct{}, len(keys)+len(patterns))
 	for _, name := range append(keys, patterns...) {
@@ -147,9 +158,7 @@ func (f *follower) want() (others <-chan struct{}, err error) {
 		}
 		from, to := f.s.names.wide(name)
 		request := &pb.WatchCreateRequest{Key: []byte(from), RangeEnd: []byte(to)}
-		if err := f.stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: request}}); err != nil {
-			return nil, err
-		}
+		f.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: request}})
 		f.ids[name] = pending
 		f.asked = append(f.asked, name)
 	}
@@ -159,14 +168,12 @@ func (f *follower) want() (others <-chan struct{}, err error) {
 		}
 		delete(f.ids, name)
 		request := &pb.WatchCancelRequest{WatchId: id}
-		if err := f.stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: request}}); err != nil {
-			return nil, err
-		}
+		f.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: request}})
 	}
 	if len(f.asked) == 0 {
 		f.start()
 	}
-	return others, nil
+	return others
 }
 
 // start tells that nothing new is missed.

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
@@ -20,9 +23,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
 
-// transactions is how many the server was asked for, by its own count. Reads
-// for watches are transactions, too.
-func transactions(t *testing.T, node *etcdlab.Node) int {
+// metric is the server's figure of this name, and with this label if there are
+// several.
+func metric(t *testing.T, node *etcdlab.Node, name, label string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(trial.Within(t), http.MethodGet, node.URL()+"/metrics", http.NoBody)
 	if err != nil {
@@ -34,8 +37,9 @@ func transactions(t *testing.T, node *etcdlab.Node) int {
 	}
 	defer answer.Body.Close() //nolint:errcheck // it was read
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), "} ")
-		if strings.HasPrefix(name, "grpc_server_started_total{") && strings.Contains(name, `"Txn"`) {
+		line := lines.Text()
+		value := line[strings.LastIndexByte(line, ' ')+1:]
+		if strings.HasPrefix(line, name) && strings.Contains(line, label) {
 			n, err := strconv.Atoi(value)
 			if err != nil {
 				t.Fatal(err)
@@ -43,8 +47,15 @@ func transactions(t *testing.T, node *etcdlab.Node) int {
 			return n
 		}
 	}
-	t.Fatal("the server does not count transactions")
+	t.Fatalf("the server does not count %s", name)
 	return 0
+}
+
+// transactions is how many the server was asked for. Reads for watches are
+// transactions, too.
+func transactions(t *testing.T, node *etcdlab.Node) int {
+	t.Helper()
+	return metric(t, node, "grpc_server_started_total{", `"Txn"`)
 }
 
 // A poll would find each of the changes by a read of its own.
@@ -68,6 +79,38 @@ func TestChangesAreHeardOfWithoutReads(t *testing.T) {
 	if reads > rounds/2 {
 		t.Errorf("%d writes took %d reads", 2*rounds, reads)
 	}
+}
+
+// A server that is asked for so many watchers does not read on before its
+// answers are read. The window is gRPC's first one, which it would widen at its
+// own discretion; long keys fill the server's.
+func TestThousandsOfKeysAreWatched(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1)
+	client := cluster.Client(t, func(config *clientv3.Config) {
+		config.DialOptions = append(config.DialOptions, grpc.WithStaticStreamWindowSize(1<<16))
+	})
+	s := open(t, client, etcdstore.Options{Timeout: time.Hour})
+	keys := make([]string, 6000)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%s%d", strings.Repeat("k", store.MaxKey-4), i)
+	}
+	h := trial.Listen(t, s, keys...)
+	// The reads alone would hear of writes, too.
+	natslab.Eventually(t, "a watcher for each key", func(context.Context) error {
+		if n := metric(t, cluster.Nodes[0], "etcd_debugging_mvcc_watcher_total ", ""); n < len(keys) {
+			return fmt.Errorf("%d watchers", n)
+		}
+		return nil
+	})
+	natslab.Eventually(t, "connected", func(context.Context) error {
+		if c := s.ConnState(); c != store.Connected {
+			return errors.New(c.String())
+		}
+		return nil
+	})
+	trial.Must(t, s, store.Write{Key: keys[len(keys)-1], Value: []byte("1")})
+	h.Value("1")
 }
 
 // A server that is frozen keeps its connections: only the silence tells. Reads
