@@ -86,14 +86,23 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	return s, nil
 }
 
-// connect makes a client. One with a user logs in at once.
+// connect makes a client. One with a user logs in at once, until ctx ends, or
+// for as long as the timeout.
 func connect(ctx context.Context, config clientv3.Config) (*clientv3.Client, error) {
 	config.DialTimeout = DefaultTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		config.DialTimeout = min(config.DialTimeout, max(time.Until(deadline), time.Millisecond))
-	}
+	// The client outlives the call: ctx may end it only while it is made. When
+	// it is closed nothing depends on its context, which nobody has to end.
+	own, end := context.WithCancel(context.Background())
+	config.Context = own
+	made := context.AfterFunc(ctx, end)
 	client, err := clientv3.New(config)
-	if err == nil {
+	switch ended := !made(); {
+	case ended && err == nil:
+		_ = client.Close()
+		err = context.Cause(ctx)
+	case ended && errors.Is(err, context.Canceled):
+		err = context.Cause(ctx)
+	case err == nil:
 		return client, nil
 	}
 	c := class(err)

@@ -3,6 +3,7 @@ package etcdstore_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,33 @@ func TestOpenSaysWhatIsWrongWithTheURL(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: the password is shown: %v", url, err)
 		}
+	}
+}
+
+// A client with a user logs in when it is made. Here nobody answers it.
+func TestOpenEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		defer close(accepted)
+		if conn, err := l.Accept(); err == nil {
+			accepted <- conn
+			cancel()
+		}
+	}()
+	_, err = etcdstore.Open(ctx, "etcd://app:secret@"+l.Addr().String())
+	if !errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || store.Classify(err) != store.Transient {
+		t.Errorf("%v; want that the context was canceled, and no timeout", err)
+	}
+	_ = l.Close()
+	for conn := range accepted {
+		_ = conn.Close()
 	}
 }
 
