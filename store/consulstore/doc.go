@@ -83,7 +83,11 @@
 //
 // The client's transport. That of api.DefaultConfig keeps two or three idle
 // connections to an agent, and connects anew for what goes beyond: set
-// MaxIdleConnsPerHost to 48, and MaxConnsPerHost to 112, as [Open] does.
+// MaxIdleConnsPerHost to 48, and MaxConnsPerHost to 112, as [Open] does. By TLS
+// it speaks HTTP/2, where a connection that a firewall forgets without a word
+// is used on, however many calls time out, until the system gives it up after a
+// quarter of an hour: set SendPingTimeout and PingTimeout in its HTTP2, too. A
+// store of [Open] notices after 8 s.
 //
 // A snapshot that is restored. It takes back what was written since. Indexes
 // that the servers give afterwards are larger than all before where it is

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 
@@ -79,6 +80,15 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	return s, nil
 }
 
+// The times after which a connection is given up on which nothing comes in any
+// more. HTTP/2 asks by itself on none: where a firewall forgets one without a
+// word, each call times out alone, and the next takes the same connection, for
+// as long as the system sends again, a quarter of an hour.
+const (
+	pingAfter   = 5 * time.Second
+	pingTimeout = 3 * time.Second
+)
+
 // ClientConfig is a client's configuration by a URL of [Driver], whose path it
 // leaves aside, for programs that use the same agent for more than a store.
 // Nothing is sent. The error says what is wrong with the URL.
@@ -90,6 +100,7 @@ func ClientConfig(u *url.URL) (*api.Config, error) {
 	// The client's own transport keeps fewer idle connections than there are
 	// blocking queries.
 	config.Transport.MaxIdleConnsPerHost = most
+	config.Transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	return config, nil
 }
 

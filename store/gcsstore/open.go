@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/api/option"
 	"google.golang.org/api/storage/v1"
@@ -132,6 +133,15 @@ func (s *Store) reach(ctx context.Context) error {
 	return s.exists(ctx)
 }
 
+// The times after which a connection is given up on which nothing comes in any
+// more. HTTP/2 asks by itself on none: where a firewall forgets one without a
+// word, each call times out alone, and the next takes the same connection, for
+// as long as the system sends again, a quarter of an hour.
+const (
+	pingAfter   = 5 * time.Second
+	pingTimeout = 3 * time.Second
+)
+
 // connect makes a service, and the transport that it has for itself. The
 // context is that of the credentials, which outlive the call.
 func connect(ctx context.Context, set settings) (service *storage.Service, release func(), err error) {
@@ -142,6 +152,7 @@ func connect(ctx context.Context, set settings) (service *storage.Service, relea
 	}
 	base = base.Clone()
 	base.MaxIdleConnsPerHost = 16 // as many as a look has
+	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	opts := []option.ClientOption{option.WithScopes(storage.DevstorageReadWriteScope), option.WithTelemetryDisabled()}
 	if set.anonymous {
 		opts = []option.ClientOption{option.WithoutAuthentication(), option.WithTelemetryDisabled()}

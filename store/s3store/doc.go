@@ -86,4 +86,10 @@
 //
 // The client. Its timeouts end what is left of a call that was given up, and
 // its HTTP client must not repeat a PUT by itself; Go's does not.
+//
+// The client's connections. Over HTTP/2 one that a firewall forgets without a
+// word is used on, however many calls time out, until the system gives it up
+// after a quarter of an hour, unless there are pings, which the SDK's own
+// client does not send. Set SendPingTimeout and PingTimeout in the HTTP2 of its
+// http.Transport; a store of [Open] has them, and notices after 8 s.
 package s3store

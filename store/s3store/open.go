@@ -136,6 +136,15 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 // answer is left for the next one.
 const dialTimeout = 3 * time.Second
 
+// The times after which a connection is given up on which nothing comes in any
+// more. HTTP/2 asks by itself on none: where a firewall forgets one without a
+// word, each call times out alone, and the next takes the same connection, for
+// as long as the system sends again, a quarter of an hour.
+const (
+	pingAfter   = 5 * time.Second
+	pingTimeout = 3 * time.Second
+)
+
 // connect makes a client, which follows no redirects, and the transport that it
 // has for itself.
 func connect(ctx context.Context, set settings) (*s3.Client, *http.Transport, error) {
@@ -165,6 +174,7 @@ func connect(ctx context.Context, set settings) (*s3.Client, *http.Transport, er
 	if b, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		transport = b.WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout }).GetTransport()
 	}
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	return s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.HTTPClient = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		o.UsePathStyle = set.pathStyle
