@@ -36,7 +36,10 @@
 // A renewal is one request, since the tag of each object that was read or
 // written is remembered. A record that is not known is read first, and so is
 // one that is to be made, unless it was seen to be missing in the last ten
-// seconds.
+// seconds. Remembered are the records that are in use: those of the last 10,000
+// to 20,000 keys besides, without those that a list no longer shows. Of all
+// that are forgotten the largest revision is kept, as long as it is not ahead
+// of the clock, so that none comes again where that is set back.
 //
 // A look at up to twelve keys is as many requests, at once. One at more is a
 // list of all objects whose names begin as those of the keys do, and one

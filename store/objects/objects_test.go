@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -244,6 +245,36 @@ func TestALookAtManyKeysIsOneList(t *testing.T) {
 	}
 }
 
+// A list shows more than what is watched, and nothing of what was just seen to
+// be missing.
+func TestALookForgetsNothingOfUse(t *testing.T) {
+	m := &memory{}
+	s := over(t, m, objects.Options{Every: time.Hour})
+	keys := make([]string, 100)
+	revs := make([]uint64, len(keys))
+	for i := range keys {
+		keys[i] = fmt.Sprint("g", i)
+		revs[i] = must(t, s, store.Write{Key: keys[i], Value: []byte("v")})
+	}
+	get(t, s, "g100") // which is not there
+	var heard sync.WaitGroup
+	heard.Add(50)
+	stop, err := s.Watch(t.Context(), keys[:50], func(store.Entry) { heard.Done() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard.Wait()
+	stop()
+	for i, key := range keys {
+		if n := m.spent(func() { must(t, s, store.Write{Key: key, Expected: revs[i]}) }); n != 1 {
+			t.Errorf("after a look a renewal of %s cost %d requests", key, n)
+		}
+	}
+	if n := m.spent(func() { must(t, s, store.Write{Key: "g100"}) }); n != 1 {
+		t.Errorf("after a look a record that was just seen to be missing cost %d requests", n)
+	}
+}
+
 // Nobody may pass one content for another: some systems' tags are made of it.
 func TestNoTwoWritesHaveTheSameContent(t *testing.T) {
 	m := &memory{}
@@ -419,6 +450,120 @@ func TestRightsAreFoundOutWithoutAWrite(t *testing.T) {
 	}
 	if err := s.Rights(t.Context(), store.CheckRequest{}, "no tag"); err != nil {
 		t.Errorf("who writes nothing: %v", err)
+	}
+}
+
+// listed watches what the pattern matches, and returns a function that waits
+// until a key is heard of that is there, or gone.
+func listed(t *testing.T, s *objects.Store, pattern string) (wait func(key string, there bool)) {
+	t.Helper()
+	heard := make(chan store.Entry, 100)
+	stop, err := s.WatchPattern(t.Context(), pattern, func(e store.Entry) {
+		select {
+		case heard <- e:
+		case <-t.Context().Done():
+		}
+	}, func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return func(key string, there bool) {
+		t.Helper()
+		for limit := time.After(time.Minute); ; {
+			select {
+			case e := <-heard:
+				if e.Key == key && there == (e.Revision != 0) {
+					return
+				}
+			case <-limit:
+				t.Fatalf("key %s: there is %v, and this was not heard of for a minute", key, there)
+			}
+		}
+	}
+}
+
+// heap is how much memory is in use.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // what a pool held
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func TestARecordThatIsGoneTakesNoMemory(t *testing.T) {
+	m := &memory{}
+	s := over(t, m, objects.Options{Every: time.Millisecond})
+	wait := listed(t, s, "job.*")
+	before := heap()
+	const rounds, size = 100, 256 << 10
+	for i := range rounds {
+		key := fmt.Sprint("job.", i)
+		must(t, s, store.Write{Key: key, Value: make([]byte, size)})
+		wait(key, true)
+		_ = m.remove(t.Context(), s.Name(key))
+		wait(key, false)
+	}
+	if more := int64(heap()) - int64(before); more > rounds*size/2 {
+		t.Errorf("%d records of %d bytes, of which none is left, take %d", rounds, size, more)
+	}
+	runtime.KeepAlive(s)
+}
+
+// What is left of a record that is gone is that its revisions may not come
+// again, also if the system's clock is set back.
+func TestARecordThatIsForgottenHasALargerRevisionWhenItIsMadeAgain(t *testing.T) {
+	m := &memory{}
+	s := over(t, m, objects.Options{Every: time.Millisecond})
+	wait := listed(t, s, "job.*")
+	rev := must(t, s, store.Write{Key: "job.a"})
+	wait("job.a", true)
+	_ = m.remove(t.Context(), s.Name("job.a"))
+	wait("job.a", false)
+	m.change(func() { m.clock = func() time.Time { return time.Now().Add(-time.Hour) } })
+	if again := must(t, s, store.Write{Key: "job.a"}); again <= rev {
+		t.Errorf("revision %d follows %d", again, rev)
+	}
+}
+
+// One that is far ahead of the clock is no reason for others to be.
+func TestAForgottenRevisionThatIsAheadIsThatOfItsKeyAlone(t *testing.T) {
+	m := &memory{}
+	s := over(t, m, objects.Options{Every: time.Millisecond})
+	wait := listed(t, s, "job.*")
+	year := 365 * 24 * time.Hour
+	elsewhere := &memory{clock: func() time.Time { return time.Now().Add(year) }}
+	ahead := must(t, over(t, elsewhere, objects.Options{}), store.Write{Key: "job.a"})
+	m.change(func() { m.put(s.Name("job.a"), elsewhere.objects[s.Name("job.a")].Content) })
+	wait("job.a", true)
+	_ = m.remove(t.Context(), s.Name("job.a"))
+	wait("job.a", false)
+	if rev := must(t, s, store.Write{Key: "job.b"}); rev >= ahead {
+		t.Errorf("another key has the revision %d, and what is gone had %d", rev, ahead)
+	}
+	if again := must(t, s, store.Write{Key: "job.a"}); again <= ahead {
+		t.Errorf("revision %d follows %d", again, ahead)
+	}
+}
+
+// A program may have to do with ever new keys, and list none.
+func TestWhatIsNoLongerAskedForIsForgotten(t *testing.T) {
+	m := &memory{}
+	s := over(t, m, objects.Options{})
+	left := must(t, s, store.Write{Key: "left"})
+	kept := must(t, s, store.Write{Key: "kept"})
+	for i := range 30_000 {
+		get(t, s, fmt.Sprint("job.", i))
+		if i%5_000 != 0 {
+			continue
+		}
+		if n := m.spent(func() { kept = must(t, s, store.Write{Key: "kept", Expected: kept}) }); n != 1 {
+			t.Errorf("a renewal after %d other keys cost %d requests", i, n)
+		}
+	}
+	if n := m.spent(func() { must(t, s, store.Write{Key: "left", Expected: left}) }); n != 2 {
+		t.Errorf("a write over a record that was last seen 30,000 keys ago cost %d requests: it is still remembered", n)
 	}
 }
 

@@ -142,6 +142,7 @@ func (s source) List(ctx context.Context, pattern string) ([]store.Entry, error)
 // have names that begin as stated. Objects are read that are not as they were
 // when last seen.
 func (r *registers) list(ctx context.Context, begin string, wanted func(key string) bool) ([]store.Entry, error) {
+	mark := r.begun()
 	listed, err := r.bucket.List(ctx, r.prefix+begin)
 	if err != nil {
 		return nil, err
@@ -150,15 +151,20 @@ func (r *registers) list(ctx context.Context, begin string, wanted func(key stri
 	var changed []string
 	for _, l := range listed {
 		key, ok := decodeName(strings.TrimPrefix(l.Name, r.prefix))
-		if !ok || !wanted(key) {
+		if !ok {
 			continue
 		}
-		if k := r.recall(key); l.Tag != "" && k.tag == l.Tag {
+		k := r.recall(key) // which has it remembered, wanted or not
+		if !wanted(key) {
+			continue
+		}
+		if l.Tag != "" && k.tag == l.Tag {
 			all = append(all, k.entry)
 			continue
 		}
 		changed = append(changed, key)
 	}
+	r.missing(begin, mark)
 	read, err := r.readAll(ctx, changed)
 	if err != nil {
 		return nil, err

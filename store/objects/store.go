@@ -58,6 +58,11 @@ type registers struct {
 
 	mu    sync.Mutex
 	known map[string]known
+	uses  uint64 // how often one of them was asked for or seen
+	swept uint64 // how often that was when they were last swept
+	room  int    // how many are known when they are swept again
+	floor uint64 // no revision of what was forgotten is larger
+	clock clock  // what a read has told last
 }
 
 // known is what was last seen of a register.
@@ -66,6 +71,7 @@ type known struct {
 	tag   string // of the entry; empty if there is none
 	most  uint64 // the largest revision that was ever seen
 	clock clock  // when it was read
+	used  uint64 // which of the uses was its last
 }
 
 // A clock is what is known of the system's clock. Its zero value knows nothing.
@@ -243,7 +249,10 @@ func (r *registers) base(ctx context.Context, w store.Write) (tag string, revisi
 // first returns the revision of a record that is made, where the system's clock
 // is known.
 func (r *registers) first(key string, now time.Time) uint64 {
-	return max(instant(time.Now(), now), r.recall(key).most+1)
+	most := r.recall(key).most
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(instant(time.Now(), now), most+1, r.floor+1)
 }
 
 // begin gives a call without a deadline that of the options. Nothing was sent
@@ -260,29 +269,4 @@ func (r *registers) begin(ctx context.Context) (context.Context, context.CancelF
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	return ctx, cancel, nil
-}
-
-func (r *registers) recall(key string) known {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.known[key]
-}
-
-// learn takes what was seen of a register. What is older than what another call
-// saw meanwhile does no harm: a tag always belongs to its entry, and one that
-// was replaced only costs a read.
-func (r *registers) learn(e store.Entry, tag string, c clock) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.known[e.Key] = known{entry: e, tag: tag, most: max(e.Revision, r.known[e.Key].most), clock: c}
-}
-
-// forget has the next write over the register read it, since one over the tag
-// was refused.
-func (r *registers) forget(key, tag string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if k := r.known[key]; k.tag == tag {
-		r.known[key] = known{most: k.most}
-	}
 }

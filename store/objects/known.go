@@ -1,0 +1,101 @@
+package objects
+
+import (
+	"strings"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// spare is how many registers are learned of from one sweep to the next. Those
+// that nobody asked for since the last one are forgotten: so up to twice as
+// many are remembered beside those that are in use.
+const spare = 10_000
+
+// recall returns what is known of a register, and notes that it is in use.
+func (r *registers) recall(key string) known {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k, is := r.known[key]
+	if is {
+		r.uses++
+		k.used = r.uses
+		r.known[key] = k
+	}
+	return k
+}
+
+// learn takes what was seen of a register. What is older than what another call
+// saw meanwhile does no harm: a tag always belongs to its entry, and one that
+// was replaced only costs a read.
+func (r *registers) learn(e store.Entry, tag string, c clock) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !c.system.IsZero() {
+		r.clock = c
+	}
+	if len(r.known) >= max(r.room, spare) {
+		r.sweep()
+	}
+	r.uses++
+	r.known[e.Key] = known{entry: e, tag: tag, most: max(e.Revision, r.known[e.Key].most), clock: c, used: r.uses}
+}
+
+// forget has the next write over the register read it, since one over the tag
+// was refused.
+func (r *registers) forget(key, tag string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.known[key]; k.tag == tag {
+		r.known[key] = known{most: k.most}
+	}
+}
+
+// begun returns a mark for missing.
+func (r *registers) begun() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.uses
+}
+
+// missing forgets registers whose objects have names that begin as stated, and
+// that a list did not show: those that nobody has asked for or seen since the
+// mark, which is from before the list. One that was seen to be missing lately
+// is made without a read.
+func (r *registers) missing(begin string, mark uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, k := range r.known {
+		switch {
+		case k.used > mark || !strings.HasPrefix(encodeName(key), begin):
+		case k.tag == "" && time.Since(k.clock.seen) < recent:
+		default:
+			r.drop(key, k)
+		}
+	}
+}
+
+// sweep forgets what nobody has asked for since the last sweep. The caller
+// holds mu.
+func (r *registers) sweep() {
+	for key, k := range r.known {
+		if k.used <= r.swept {
+			r.drop(key, k)
+		}
+	}
+	r.swept, r.room = r.uses, len(r.known)+spare
+}
+
+// drop forgets a register, but not that its revisions may not come again when
+// it is made anew, where the clock alone does not see to that: it may be set
+// back. One revision stands for those of all that are forgotten, as long as the
+// clock has passed it, so that it holds up no other register. One that is ahead
+// is kept by itself. The caller holds mu.
+func (r *registers) drop(key string, k known) {
+	if k.most > instant(time.Now(), r.clock.now()) {
+		r.known[key] = known{most: k.most}
+		return
+	}
+	r.floor = max(r.floor, k.most)
+	delete(r.known, key)
+}
