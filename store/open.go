@@ -17,10 +17,11 @@ type Driver struct {
 	// Form shows what a URL looks like, for people: an example, with what may
 	// be left out in brackets.
 	Form string
-	// Open connects. u has one of Schemes, and parameters that [url.ParseQuery]
-	// takes. ctx bounds the attempt to connect and nothing beyond it. Errors
-	// are classified as those of a Store, and name the part of the URL that is
-	// wrong; they do not show its password.
+	// Open connects. u has one of Schemes, two slashes behind it, parameters
+	// that [url.ParseQuery] takes, and no fragment. ctx bounds the attempt to
+	// connect and nothing beyond it. Errors are classified as those of a Store,
+	// and name the part of the URL that is wrong; they do not show its
+	// password.
 	Open func(ctx context.Context, u *url.URL) (Opened, error)
 }
 
@@ -54,17 +55,27 @@ func Open(ctx context.Context, rawURL string, drivers ...Driver) (Opened, error)
 	}
 	scheme := strings.ToLower(u.Scheme)
 	for _, d := range drivers {
-		if slices.Contains(d.Schemes, scheme) {
-			return d.Open(ctx, u)
+		if !slices.Contains(d.Schemes, scheme) {
+			continue
 		}
+		// Without the slashes what should be the host is none, and what
+		// follows may hold a password.
+		if !strings.HasPrefix(rawURL[len(scheme):], "://") {
+			return nil, fmt.Errorf("%w: the store's URL: after the scheme %q come two slashes: %s", ErrInvalid, u.Scheme, d.Form)
+		}
+		return d.Open(ctx, u)
 	}
 	return nil, fmt.Errorf("%w: the store's URL has the scheme %q; known here are %s", ErrInvalid, u.Scheme, forms(drivers))
 }
 
-// readable refuses parameters that [url.URL.Query] would leave out without a
-// word, such as those that a semicolon separates: a store would be opened
-// without its prefix, or without TLS. What they hold may be secret.
+// readable refuses what would be left out without a word: a fragment, which no
+// driver reads, and parameters that [url.URL.Query] drops, such as those that a
+// semicolon separates. A store would be opened without its prefix, or without
+// TLS. What they hold may be secret.
 func readable(u *url.URL) error {
+	if u.Fragment != "" {
+		return errors.New("the fragment, which is what follows a #: must be empty, since nothing reads it: write %23 for a # in a name or a password")
+	}
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
 		if _, err := url.ParseQuery(pair); err != nil {
 			name, _, named := strings.Cut(pair, "=")

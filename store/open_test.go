@@ -53,13 +53,23 @@ func TestOpenSaysWhatIsWrongWithTheURL(t *testing.T) {
 		"pg://h/name?a=b&tls=secret%zz":         `parameter "tls"`,
 		"pg://h/name?a=b&%zz=secret":            `parameter "%zz"`,
 		"pg://ann:12?secret;word@h/name":        `parameter ""`, // which is a password
+		// Of what stands behind # nothing would be read, and it may be a password.
+		"pg://h/name#secret?tls=on": "%23",
+		"pg://h/name?a=b#secret":    "%23",
+		"pg://h/name#%73ecret":      "%23",
+		"pg://ann:12#secret@h/name": "%23",
+		"pg:h/secret-":              "//",
+		"PG:ann:secret@h/name":      "pg://HOST/NAME",
+		"pg:/secret-":               "//", // would be a path without a host
+		"pg:":                       "//",
+		"pg:?secret=yes":            "//",
 	} {
 		_, err := store.Open(t.Context(), rawURL, driver("mem"), driver("pg"))
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("Open(%q): %v; want %q, and no password", rawURL, err, want)
 		}
 	}
-	for _, rawURL := range []string{"pg://h/name", "pg://h/name?", "pg://h/name?a=b&&c&=d&e=%3B%26+f=g"} {
+	for _, rawURL := range []string{"pg://h/name", "pg://h/name?", "pg://h/name?a=b&&c&=d&e=%3B%26+f=g", "pg://h/a%23b?c=%23", "pg:///name", "pg://"} {
 		if _, err := store.Open(t.Context(), rawURL, driver("pg")); err != nil {
 			t.Errorf("Open(%q): %v", rawURL, err)
 		}

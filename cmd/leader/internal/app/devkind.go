@@ -25,7 +25,7 @@ func (t Target) devKind() (string, error) {
 		return "", nil
 	}
 	u, err := url.Parse(t.Store)
-	if err != nil || u.Host != "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+	if err != nil || u.Host != "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Opaque != "" || u.Fragment != "" {
 		return "", errors.New("--dev: brings its own server, and --store names another: name its kind alone, such as redis://")
 	}
 	kind := strings.ToLower(u.Scheme)

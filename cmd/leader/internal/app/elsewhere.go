@@ -71,11 +71,23 @@ func (t Target) onNATS() (_ Target, nats bool, err error) {
 		t.Bucket, t.named = bucket, bucket
 	}
 	if !t.Dev { // which uses no store that the environment names
-		err = t.query(u.RawQuery)
+		err = errors.Join(whole(t.Store, u), t.query(u.RawQuery))
 	}
 	u.Path, u.RawPath, u.RawQuery, u.ForceQuery = "", "", "", false
 	t.Server, t.Context, t.Store = u.String(), "", ""
 	return t, true, errors.Join(err, ValidBucket("--store", t.Bucket))
+}
+
+// whole refuses a URL of a bucket of which a part would be left out, as
+// [store.Open] does. What that part holds may be secret.
+func whole(raw string, u *url.URL) error {
+	switch {
+	case u.Fragment != "":
+		return fmt.Errorf("%w: --store: the URL's fragment, which is what follows a #: must be empty, since nothing reads it: write %%23 for a # in a name or a password", ErrUsage)
+	case !strings.HasPrefix(raw[len(u.Scheme):], "://"):
+		return fmt.Errorf("%w: --store: the URL: after the scheme %q come two slashes: nats://HOST[:4222]/BUCKET", ErrUsage, u.Scheme)
+	}
+	return nil
 }
 
 // query takes what the URL of a bucket says besides, as natsstore.Driver does.

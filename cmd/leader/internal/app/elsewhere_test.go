@@ -1,7 +1,9 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +45,10 @@ func TestWhatTheURLOfABucketSaysBesidesIsTakenOrRefused(t *testing.T) {
 		"nats://a/votes?create=true":                 {refused: "create"},
 		"nats://a/votes?domain=hub&replicas=3":       {refused: "replicas"},
 		"nats://ann:secret@a/votes?domain=%zz&x=yes": {refused: "%zz"},
+		"nats://a/votes#secret?domain=hub":           {refused: "%23"},
+		"nats://ann:12#secret@a/votes":               {refused: "%23"},
+		"nats:ann:secret@a/votes":                    {refused: "//"},
+		"nats:/votes":                                {refused: "//"},
 	} {
 		target := Target{Store: named, Bucket: "leaders", Flags: natsconn.Flags{Domain: "exported"}}
 		switch got, nats, err := target.onNATS(); {
@@ -89,6 +95,28 @@ func TestStoreThatNobodyKnowsIsRefused(t *testing.T) {
 	_, err := Target{Store: "gopher://ann:secret@a/b", Timeout: time.Second}.Open("ls")
 	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), `"gopher"`) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("an unknown scheme: %v", err)
+	}
+}
+
+// What a URL says after a # or without its slashes would be left out.
+func TestStoreThatIsReadInPartIsRefused(t *testing.T) {
+	drivers := Drivers{{Schemes: []string{"pg"}, Form: "pg://HOST", Open: func(context.Context, *url.URL) (store.Opened, error) {
+		return nil, errors.New("opened")
+	}}}
+	for named, word := range map[string]string{"pg://a/b#secret?tls=on": "%23", "pg://ann:12#secret@a/b": "%23", "pg:secret/b": "pg://HOST"} {
+		target := Target{Store: named, Timeout: time.Second}
+		if err := target.AfterApply(drivers, nil); err != nil {
+			t.Errorf("%s: %v", named, err)
+		}
+		_, err := target.Open("ls")
+		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "--store") || !strings.Contains(err.Error(), word) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", named, err)
+		}
+	}
+	for _, named := range []string{"redis:secret", "redis://#secret", "nats:secret"} {
+		if _, err := (Target{Store: named, Dev: true}).devKind(); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("--dev with %s: %v", named, err)
+		}
 	}
 }
 
