@@ -25,5 +25,6 @@
 // Reads are those of one linearizable register: none shows a state older than
 // what the same Source has shown or told before it began. A read that shows a
 // lower revision than an earlier one is then a store that lost its state, or a
-// key that was deleted, and is delivered as that.
+// key that was deleted, and is delivered as that. So is one that shows other
+// content of the same revision.
 package feed

@@ -3,9 +3,11 @@ package feed_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/feed"
@@ -79,6 +81,74 @@ func TestWhatAFollowerCannotReadIsReadByTheFeed(t *testing.T) {
 		synctest.Wait()
 		if h.last().Revision != rev {
 			t.Errorf("the watch shows %+v, and the register stands at %d", h.last(), rev)
+		}
+	})
+}
+
+// Revisions repeat where a store lost its state, and where foreign content has
+// none of its own (store/redisstore): what a register says is then the only
+// sign of a change.
+func TestOtherContentOfTheSameRevisionIsAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		put(t, src.lab.st, "a", 0)
+		h := watch(t, f, "a")
+		wide := watchPattern(t, f, ">")
+		news := <-src.news
+		synctest.Wait()
+		answer := func(e store.Entry) {
+			t.Helper()
+			if err := news.Reread([]string{"a"}, func([]string) ([]store.Entry, error) { return []store.Entry{e}, nil }); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		for _, e := range []store.Entry{
+			{Key: "a", Revision: 7, Value: []byte("one")},
+			{Key: "a", Revision: 7, Value: []byte("two")},
+			{Key: "a", Revision: 7, Value: []byte("two"), Tombstone: true},
+		} {
+			answer(e)
+			if last, all := h.last(), wide.last(); !reflect.DeepEqual(last, e) || !reflect.DeepEqual(all, e) {
+				t.Errorf("the register stands at %+v, and the watch shows %+v, that of all keys %+v", e, last, all)
+			}
+			told := h.count()
+			answer(e)
+			if n := h.count() - told; n != 0 {
+				t.Errorf("%+v, which is read once more, is delivered %d times more", e, n)
+			}
+		}
+	})
+}
+
+// Of two answers with one revision the order alone tells which is newer, and
+// that of two reads at once is not known.
+func TestTwoReadsAtOnceOfOneRevisionAreSettledByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		put(t, src.lab.st, "a", 0)
+		h := watch(t, f, "a")
+		news := <-src.news
+		synctest.Wait()
+		one, two := store.Entry{Key: "a", Revision: 7, Value: []byte("one")}, store.Entry{Key: "a", Revision: 7, Value: []byte("two")}
+		src.answer(func([]string) ([]store.Entry, error) { return []store.Entry{two}, nil })
+		before, began := src.count(), time.Now()
+		// The first read shows what stood before the second, and ends after it.
+		err := news.Reread([]string{"a"}, func([]string) ([]store.Entry, error) {
+			return []store.Entry{one}, news.Reread([]string{"a"}, func([]string) ([]store.Entry, error) { return []store.Entry{two}, nil })
+		})
+		synctest.Wait()
+		if n := src.count() - before; err != nil || n != 1 || time.Since(began) > 0 {
+			t.Errorf("of two answers that contradict each other %d reads come within %v; one settles it; %v", n, time.Since(began), err)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if last := h.all[len(h.all)-1]; !reflect.DeepEqual(last, two) || slices.ContainsFunc(h.all, func(e store.Entry) bool { return reflect.DeepEqual(e, one) }) {
+			t.Errorf("the register stands at %+v, and the watch was told of %+v", two, h.all)
 		}
 	})
 }

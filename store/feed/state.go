@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -32,11 +33,18 @@ func (f *Feed) take(e store.Entry, began uint64) {
 // learn makes an entry the known state of its key unless it is older than what
 // became known since began. It returns what is known then, and reports whether
 // that is new. f.mu is held.
+//
+// Other content of the same revision is new, too: revisions repeat where a
+// store lost its state, or has none for what another tool wrote. A Source whose
+// reads come now from a server that lags and now from another has each
+// difference delivered, one for each read, for as long as the two differ: that
+// looks like a register that is changed to and fro, and breaks what a Feed
+// demands.
 func (f *Feed) learn(e store.Entry, began uint64) (now store.Entry, changed bool) {
 	known, is := f.known[e.Key]
 	meanwhile := is && known.at > began
 	switch {
-	case is && known.entry.Revision == e.Revision:
+	case is && same(known.entry, e):
 		if e.Revision == 0 {
 			// Only the time tells that an answer which shows the key may be
 			// from before its end.
@@ -44,7 +52,7 @@ func (f *Feed) learn(e store.Entry, began uint64) (now store.Entry, changed bool
 			f.known[e.Key] = state{known.entry, f.clock}
 		}
 		return known.entry, false
-	case meanwhile && (e.Revision == 0 || known.entry.Revision == 0):
+	case meanwhile && (e.Revision == 0 || known.entry.Revision == 0 || known.entry.Revision == e.Revision):
 		f.doubt(e.Key)
 		return known.entry, false
 	case meanwhile && e.Revision < known.entry.Revision:
@@ -55,8 +63,13 @@ func (f *Feed) learn(e store.Entry, began uint64) (now store.Entry, changed bool
 	return e, true
 }
 
-// doubt has a key read again of which it is not known whether it is there:
-// absence has no revision, so nothing else tells which of two answers is newer.
+// same reports whether two entries of one key are the same state.
+func same(a, b store.Entry) bool {
+	return a.Revision == b.Revision && a.Tombstone == b.Tombstone && bytes.Equal(a.Value, b.Value)
+}
+
+// doubt has a key read again of which there are two answers, where no revision
+// tells which is newer: absence has none, and other content may have the same.
 // The read begins after both, so it settles the question unless something else
 // becomes known meanwhile. f.mu is held.
 func (f *Feed) doubt(key string) {

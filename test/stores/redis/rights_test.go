@@ -181,6 +181,34 @@ func TestObserverReadsAndNoMore(t *testing.T) {
 	}
 }
 
+// What another tool writes has no revision of its own to those who may not give
+// it one.
+func TestObserverHearsOfEachForeignContent(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	st := over(t, as(t, srv, "observer", observer), redisstore.Options{})
+	st.Pace(100 * time.Millisecond)
+	srv.Must("SET", "leader:reports", "one")
+	heard := make(chan store.Entry, 16)
+	ctx := trial.Within(t)
+	stop, err := st.Watch(ctx, []string{"reports"}, func(e store.Entry) { heard <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for _, content := range []string{"one", "two"} {
+		srv.Must("SET", "leader:reports", content)
+		for last := ""; last != content; {
+			select {
+			case e := <-heard:
+				last = string(e.Value)
+			case <-ctx.Done():
+				t.Fatalf("the register holds %q, and the watch is not told of it", content)
+			}
+		}
+	}
+}
+
 // Without channels a user looks instead, and counts as connected.
 func TestUserWithoutChannelsFindsChangesByLooking(t *testing.T) {
 	t.Parallel()
