@@ -23,7 +23,10 @@ import (
 // which are the fields of [Options]. With master, the name of a master, the
 // host, port, user and password are those of a Sentinel, and the user and
 // password of the servers are the parameters username and password
-// ([redis.ParseFailoverURL]).
+// ([redis.ParseFailoverURL]). Those by which that reads from replicas are
+// refused. The parameters max_retries, dialer_retries and
+// context_timeout_enabled change nothing: an election tries again itself, and
+// its contexts bound each call.
 //
 // With the scheme rediss the connection is by TLS: the parameter ca is a file
 // with the certificates that vouch for the servers' (default: the system's),
@@ -122,6 +125,9 @@ func dial(u *url.URL, f files) (*redis.Client, error) {
 		o, err := redis.ParseFailoverURL(sentinel.String())
 		if err != nil {
 			return nil, err
+		}
+		if o.RouteByLatency || o.RouteRandomly || o.ReplicaOnly {
+			return nil, errors.New("the parameters route_by_latency, route_randomly and replica_only have replicas read, which lag")
 		}
 		if err := f.apply(o.TLSConfig); err != nil {
 			return nil, err
