@@ -22,8 +22,9 @@ const MaxValue = 1 << 20
 // Options are the settings of a Store. The zero value is a good one.
 type Options struct {
 	// Prefix begins the name of each key and channel: the register "reports"
-	// is the key "leader:reports". Two prefixes are two stores. It has letters,
-	// digits and any of -_=/.:{} and is [DefaultPrefix] if it is empty.
+	// is the key "leader:reports". Two prefixes are two stores, unless one
+	// begins the other: "x.y" after "leader:" is "y" after "leader:x.". It has
+	// letters, digits and any of -_=/.:{} and is [DefaultPrefix] if it is empty.
 	Prefix string
 	// Timeout bounds a call whose context has no deadline, and each read of a
 	// watch. Zero means [DefaultTimeout].
