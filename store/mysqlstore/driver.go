@@ -103,8 +103,9 @@ func parse(u *url.URL) (opts Options, cfg *mysql.Config, err error) {
 	if u.Port() == "" {
 		addr = net.JoinHostPort(u.Hostname(), "3306")
 	}
-	// With the address, of whose host the driver then demands a certificate.
-	cfg, err = mysql.ParseDSN("tcp(" + addr + ")/?" + query.Encode())
+	// With the address, of whose host the driver then demands a certificate, and
+	// with commas as they are: the driver does not unescape a list of charsets.
+	cfg, err = mysql.ParseDSN("tcp(" + addr + ")/?" + strings.ReplaceAll(query.Encode(), "%2C", ","))
 	if err != nil {
 		return opts, nil, fmt.Errorf("%w: the store's URL: its query: %w", store.ErrInvalid, err)
 	}

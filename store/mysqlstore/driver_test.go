@@ -2,6 +2,7 @@ package mysqlstore
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +24,24 @@ func TestACertificateIsTheOneOfTheURLsHost(t *testing.T) {
 		}
 		if cfg.Net != "tcp" || cfg.Addr != want.addr || cfg.User != "u" || cfg.DBName != "app" || cfg.TLS.ServerName != want.name {
 			t.Errorf("%s: %s over %s, database %s of %s, a certificate of %q; want %+v", text, cfg.Addr, cfg.Net, cfg.DBName, cfg.User, cfg.TLS.ServerName, want)
+		}
+	}
+}
+
+// The driver tries the names of a list in turn, and unescapes none.
+func TestAListOfCharsetsReachesTheDriver(t *testing.T) {
+	for _, list := range []string{"utf8mb4,utf8", "utf8mb4%2Cutf8"} {
+		u, err := url.Parse("mysql://u@db.example/app?time_zone=%27%2B00:00%27&charset=" + list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, cfg, err := parse(u)
+		if err != nil {
+			t.Fatalf("%s: %v", list, err)
+		}
+		// The names are not exported.
+		if dsn := cfg.FormatDSN(); !strings.Contains(dsn, "charset=utf8mb4,utf8&") || cfg.Params["time_zone"] != "'+00:00'" {
+			t.Errorf("charset=%s reaches the driver as %s", list, dsn)
 		}
 	}
 }
