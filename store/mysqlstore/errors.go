@@ -65,12 +65,16 @@ func classifyCode(code uint16) error {
 }
 
 // classifyWrite gives the class of a failed write. The driver says ErrBadConn
-// of what it never sent, and nothing of the rest.
+// of what it never sent, ErrPktTooLarge of what it never will, and nothing of
+// the rest.
 func classifyWrite(err error) error {
 	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return classifyCode(answer.Number)
 	}
-	if errors.Is(err, driver.ErrBadConn) {
+	switch {
+	case errors.Is(err, mysql.ErrPktTooLarge):
+		return store.ErrPermanent
+	case errors.Is(err, driver.ErrBadConn):
 		return store.ErrTransient
 	}
 	return store.ErrUnknown
@@ -85,7 +89,7 @@ func isReadOnly(err error) bool {
 
 // classifyRead gives the class of a failed read.
 func classifyRead(err error) error {
-	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok && errors.Is(classifyCode(answer.Number), store.ErrPermanent) {
+	if errors.Is(classifyWrite(err), store.ErrPermanent) {
 		return store.ErrPermanent
 	}
 	return store.ErrTransient

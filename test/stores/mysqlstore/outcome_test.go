@@ -119,6 +119,26 @@ func TestFlagsOfTheDriverChangeNoOutcome(t *testing.T) {
 	}
 }
 
+// Unless the driver is told to ask the server, its limit is the one of its
+// settings.
+func TestAWriteLargerThanTheDriverSendsIsRefusedForGood(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t)
+	table := newTable()
+	made(t, url(srv), table)
+	s := over(t, poolOf(t, srv.DSN("lab")+"?maxAllowedPacket=65536"), mysqlstore.Options{Table: table})
+	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	for _, w := range []store.Write{{Key: "a", Expected: rev}, {Key: "b"}} {
+		w.Value = make([]byte, 40<<10) // as hexadecimal digits
+		_, err := s.CompareAndSwap(trial.Within(t), w)
+		trial.Outcome(t, err, store.Permanent, "packet")
+	}
+	if a, b := trial.Get(t, s, "a"), trial.Get(t, s, "b"); a.Revision != rev || b.Revision != 0 {
+		t.Errorf("a refused write was applied: %+v, %+v", a, b)
+	}
+	trial.Must(t, s, store.Write{Key: "a", Expected: rev}) // the connection goes on
+}
+
 // What such a session is told is undone when it ends.
 func TestASessionThatDoesNotCommitWritesNothing(t *testing.T) {
 	t.Parallel()
