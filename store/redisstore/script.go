@@ -65,7 +65,9 @@ return {'applied', revision, type(told) == 'table' and told.err or ''}
 `
 
 // adopt gives content that is no record a revision, and keeps what it says and
-// when it expires: KEYS[1] is the register, ARGV[1] the channel.
+// when it expires: KEYS[1] is the register, ARGV[1] the channel. What never
+// expires has less than 0 ms left, and 0 ms what is in its last one, which SET
+// does not take.
 const adopt = prelude + `
 if not content then return {'absent'} end
 if at then return {'shown', content} end
@@ -75,8 +77,8 @@ local left = redis.pcall('PTTL', KEYS[1])
 if type(left) == 'table' then return fail(left) end
 local record = 'leader/1 ' .. revision .. ' live\n' .. content
 local written
-if left > 0 then
-	written = redis.pcall('SET', KEYS[1], record, 'PX', left)
+if left >= 0 then
+	written = redis.pcall('SET', KEYS[1], record, 'PX', math.max(left, 1))
 else
 	written = redis.pcall('SET', KEYS[1], record)
 end

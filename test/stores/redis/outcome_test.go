@@ -242,6 +242,50 @@ func TestForeignContentKeepsWhatItSaysAndItsExpiry(t *testing.T) {
 	}
 }
 
+// In its last millisecond content is there, and has 0 ms left.
+func TestForeignContentThatIsAboutToExpireDoes(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	rdb := dial(t, srv.Addr())
+	// Time stands still for a script, so that one that begins so meets just
+	// that millisecond.
+	hook := &preface{text: `
+redis.call('SET', KEYS[1], 'foreign', 'PX', 3600000)
+local now = redis.call('PEXPIRETIME', KEYS[1]) - redis.call('PTTL', KEYS[1])
+redis.call('SET', KEYS[1], 'foreign', 'PXAT', now)
+if redis.call('PTTL', KEYS[1]) ~= 0 then return {'refused', 'ERR it is another millisecond'} end
+`}
+	rdb.AddHook(hook)
+	srv.Must("SET", "leader:reports", "foreign")
+	if e := trial.Get(t, over(t, rdb, redisstore.Options{}), "reports"); string(e.Value) != "foreign" || e.Revision <= 1 || !hook.said {
+		t.Errorf("it reads as %+v", e)
+	}
+	if left := srv.Must("PTTL", "leader:reports"); left == "-1" {
+		t.Error("it does not expire any more")
+	}
+}
+
+// A preface is put before each script that is sent as a text.
+type preface struct {
+	text string
+	said bool
+}
+
+func (*preface) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*preface) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (p *preface) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); cmd.Name() == "eval" {
+			args[1] = p.text + fmt.Sprint(args[1])
+			p.said = true
+		}
+		return next(ctx, cmd)
+	}
+}
+
 // The server's clock is set back, or two writes come in a microsecond: a record
 // that is replaced has a later revision all the same.
 func TestRevisionsGrowWhileTheClockIsSetBack(t *testing.T) {
