@@ -180,6 +180,15 @@ func (s source) hangUp(conn *pgx.Conn) {
 	}
 }
 
+// unlisten undoes LISTEN in the session of the server, which a pooler lends to
+// others now: they would be sent what they do not take, and keep it. A pooler
+// lends the session again that was used last, if nobody else was faster.
+func (s source) unlisten(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), answer)
+	defer cancel()
+	_, _ = conn.Exec(ctx, "UNLISTEN "+pgx.Identifier{s.names.channel}.Sanitize(), pgx.QueryExecModeExec) // the connection ends anyway
+}
+
 // hears finds out whether a notification of another connection arrives on this
 // one. Poolers that give a connection of the server to each transaction accept
 // LISTEN, and then deliver nothing.
@@ -200,6 +209,7 @@ func (s source) hears(ctx context.Context, conn *pgx.Conn, news *feed.News) erro
 		n, err := conn.WaitForNotification(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil:
+			s.unlisten(conn)
 			// Until a person changes something, and no word on whether the
 			// server can be reached: the reads tell that.
 			return fmt.Errorf("%w: %w", store.ErrPermanent, errDeaf)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -167,6 +168,34 @@ func TestBehindAPoolerInTransactionMode(t *testing.T) {
 		h.Until("a write, found by the clock", func(e store.Entry) bool { return e.Revision == rev })
 	}
 	trial.StaysConnected(t, s, 5*time.Second) // longer than a notification is waited for
+}
+
+// A session that goes on listening sends whoever it is lent to what nobody
+// takes there.
+func TestBehindAPoolerNoSessionGoesOnListening(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnPostgreSQL(t)
+	pool := poolOf(t, srv.URL("lab", srv.PgBouncer("transaction")))
+	s := over(t, pool, pgstore.Options{Table: newTable(), Create: true})
+	if r, err := trial.Check(t, s); err != nil || len(r.Warnings) != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	// Transactions under way at once have as many sessions as the pooler has.
+	ctx := trial.Within(t)
+	for range 4 {
+		tx, err := pool.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(ctx) //nolint:errcheck // it wrote nothing
+		var pid, channels int
+		if err := tx.QueryRow(ctx, "SELECT pg_backend_pid(), (SELECT count(*) FROM pg_listening_channels())", pgx.QueryExecModeExec).Scan(&pid, &channels); err != nil {
+			t.Fatal(err)
+		}
+		if channels != 0 {
+			t.Errorf("session %d listens to %d channels", pid, channels)
+		}
+	}
 }
 
 func TestBehindAPoolerInSessionModeChangesAreNotified(t *testing.T) {
