@@ -58,7 +58,8 @@
 // found out by a notification that does not arrive, Check warns of it, and the
 // table is read by the clock: at least twice in a heartbeat. Writes and reads
 // are sound behind such a pooler, and the store counts as connected while reads
-// succeed. In session mode all works.
+// succeed. It tries again to listen, more and more seldom up to each 5 min. In
+// session mode all works.
 //
 // Reads come from the primary alone: a standby is refused.
 //

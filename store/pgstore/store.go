@@ -45,6 +45,7 @@ type client struct {
 	closed  atomic.Bool
 	listens bool        // to notifications
 	writes  atomic.Bool // the user may, as Check found, and is a candidate
+	deaf    int         // how often Follow heard nothing, in a row; its own
 
 	swap, read, list, warmText string
 }
