@@ -3,6 +3,7 @@ package leaderprom
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -41,7 +42,8 @@ type Tasks struct {
 }
 
 // NewTasks returns metrics that are registered with reg. Once per registry is
-// enough; a second time is a prometheus.AlreadyRegisteredError.
+// enough; a second time is a prometheus.AlreadyRegisteredError. After an error
+// the registry is as it was.
 func NewTasks(reg prometheus.Registerer) (*Tasks, error) {
 	if reg == nil {
 		return nil, errors.New("leaderprom: the registerer must not be nil")
@@ -67,16 +69,23 @@ func NewTasks(reg prometheus.Registerer) (*Tasks, error) {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}, labels),
 	}
-	for _, c := range []prometheus.Collector{t.open, t.workers, t.assigned, t.retried, t.done, t.failed, t.refused, t.assignments} {
+	all := []prometheus.Collector{t.open, t.workers, t.assigned, t.retried, t.done, t.failed, t.refused, t.assignments}
+	for i, c := range all {
 		if err := reg.Register(c); err != nil {
+			// What stayed would be in the way of the next attempt.
+			for _, registered := range all[:i] {
+				reg.Unregister(registered)
+			}
 			return nil, fmt.Errorf("leaderprom: %w", err)
 		}
 	}
 	return t, nil
 }
 
-// Hooks returns the hooks for the dispatchers of a group.
+// Hooks returns the hooks for the dispatchers of a group. A group that is no
+// UTF-8 is shown with U+FFFD for what is not.
 func (t *Tasks) Hooks(group string) tasks.Hooks {
+	group = strings.ToValidUTF8(group, "\uFFFD") // the library would panic
 	queued, given := t.open.WithLabelValues(group, string(tasks.Queued)), t.open.WithLabelValues(group, string(tasks.Assigned))
 	workers, refused := t.workers.WithLabelValues(group), t.refused.WithLabelValues(group)
 	counters := map[tasks.State]prometheus.Counter{

@@ -96,3 +96,33 @@ func TestTasksAreRegisteredOnce(t *testing.T) {
 		t.Error("a registerer that is nil was taken")
 	}
 }
+
+// A registry that refuses one of them keeps none: whoever mends what was in the
+// way may try again.
+func TestTasksThatAreRefusedAreNotRegisteredInPart(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	// A registry never forgets the labels and the help that a name had.
+	inTheWay := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "election_tasks_refused_total", Help: "Orders that a worker refused, since it had seen a newer term.",
+	}, []string{"role"})
+	reg.MustRegister(inTheWay)
+	if _, err := leaderprom.NewTasks(reg); err == nil {
+		t.Fatal("a name that is taken was taken again")
+	}
+	reg.Unregister(inTheWay)
+	if _, err := leaderprom.NewTasks(reg); err != nil {
+		t.Error(err)
+	}
+}
+
+// A registry panics at a label that is no UTF-8, and a metric is no reason to
+// end a program.
+func TestAGroupOfTasksThatIsNoUTF8IsShown(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m, err := leaderprom.NewTasks(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Hooks("crawl\xff").Stats(tasks.Stats{Workers: 2})
+	demandGauge(t, reg, "election_tasks_workers{role=crawl\uFFFD}", 2)
+}
