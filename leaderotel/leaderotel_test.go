@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -229,6 +230,34 @@ func TestATermThatNobodyAskedToEndIsAnError(t *testing.T) {
 		g.Store("a").Reconnect()
 		time.Sleep(time.Minute)
 		stop(t, e)
+	})
+}
+
+// A term's span begins before the promotion is told, and a crash between the two
+// leaves nothing else to end it.
+func TestATermOfWhichNobodyWasToldEndsWithTheElection(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
+		hooks := leader.JoinHooks(l.Hooks(), leader.Hooks{PerElection: func(leader.Election, leader.ElectionConfig) leader.Hooks {
+			return leader.Hooks{TermContext: func(context.Context, leader.Term) context.Context {
+				runtime.Goexit()
+				return nil
+			}}
+		}})
+		e := begin(t.Context(), t, g.Store("a"), hooks)
+		<-e.Done()
+		if err := e.Stop(); !errors.Is(err, leader.ErrPanicked) {
+			t.Errorf("the election ended with %v", err)
+		}
+		synctest.Wait()
+		term, campaign := l.ended(t, "election.term", 1)[0], l.ended(t, "election.campaign", 1)[0]
+		reason := string(leader.ReasonCrashed)
+		if s := term.Status(); s.Code != codes.Error || s.Description != reason {
+			t.Errorf("status: %+v", s)
+		}
+		demandAttr(t, term, "election.reason", attribute.StringValue(reason))
+		if !term.EndTime().Equal(campaign.EndTime()) {
+			t.Errorf("the term ended at %v, and the election at %v", term.EndTime(), campaign.EndTime())
+		}
 	})
 }
 

@@ -72,7 +72,20 @@ func (s *spans) transition(t leader.Transition) {
 			s.open.SetAttributes(identifyTerm(t.Term)...)
 		}
 		s.last, s.term = s.open, nil
+	case leader.StateStopped:
+		// That of a leader was the one of its state, and has ended above.
+		if s.term != nil && t.From != leader.StateLeader {
+			s.abandon(t)
+		}
 	}
+}
+
+// abandon ends the span of a term whose promotion was never told: the election
+// crashed between the two.
+func (s *spans) abandon(t leader.Transition) {
+	s.term.SetAttributes(ending(t)...)
+	s.term.SetStatus(codes.Error, string(t.Reason))
+	s.term.End(trace.WithTimestamp(t.At))
 }
 
 // start opens the span of a state, with a link to another one, if there is one.
