@@ -217,7 +217,7 @@ func newElection(st store.Store, cfg ElectionConfig, dispose func()) election {
 func electionOf(st store.Store, cfg ElectionConfig, c engine.Config) election {
 	var e election
 	if cfg.Hooks.PerElection != nil {
-		c.PerElection = func() engine.Hooks { return cfg.Hooks.of(e, cfg).engine() }
+		c.PerElection = func(take func(engine.Hooks)) { cfg.Hooks.of(e, cfg, take) }
 	}
 	e = election{engine.New(st, c)}
 	return e

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/engine"
@@ -44,9 +45,9 @@ type Hooks struct {
 }
 
 // JoinHooks returns hooks that call those of each, in order. They are fit for
-// an election if each is. A hook is called even if the one before it panics.
-// But a panic in a PerElection or a TermContext takes away what those of the
-// others return.
+// an election if each is. A hook is called even if the one before it panics,
+// and what the PerElection of the others return is kept. But a panic in a
+// TermContext takes away what those of the others return.
 func JoinHooks(each ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range each {
@@ -60,15 +61,42 @@ func JoinHooks(each ...Hooks) Hooks {
 	return all
 }
 
-// of returns the hooks of one election.
-func (h Hooks) of(e Election, cfg ElectionConfig) Hooks {
-	if h.PerElection == nil {
-		return h
-	}
-	more := h.PerElection(e, cfg)
-	h.PerElection, more.PerElection = nil, nil
-	return JoinHooks(h, more)
+// of asks PerElection for the hooks of one election, and gives take all that
+// there are, even if it panics.
+func (h Hooks) of(e Election, cfg ElectionConfig, take func(engine.Hooks)) {
+	var more Hooks
+	defer func() {
+		h.PerElection, more.PerElection = nil, nil
+		take(JoinHooks(h, more).engine())
+	}()
+	more.ask(h.PerElection, e, cfg)
 }
+
+// ask adds what a PerElection returns. If that panics, ask does, after it has
+// added what there is.
+func (h *Hooks) ask(perElection func(Election, ElectionConfig) Hooks, e Election, cfg ElectionConfig) {
+	defer func() {
+		cause := recover()
+		if p, is := cause.(partial); is {
+			*h, cause = JoinHooks(*h, p.hooks), p.cause
+		}
+		if cause != nil {
+			panic(cause) // here, where the stack still shows who panicked
+		}
+	}()
+	*h = JoinHooks(*h, perElection(e, cfg))
+}
+
+// A partial is what a joined PerElection panics with: the cause, and the hooks
+// that it has got. Those may have begun something for the election (a goroutine,
+// the series of a metric), which they end when they hear that it has stopped.
+type partial struct {
+	hooks Hooks
+	cause any
+}
+
+// String is for whoever recovers it before the election does.
+func (p partial) String() string { return fmt.Sprint(p.cause) }
 
 // engine returns the hooks as the engine calls them, without PerElection.
 func (h Hooks) engine() (e engine.Hooks) {
@@ -140,7 +168,16 @@ func joined(f, g func(Election, ElectionConfig) Hooks) func(Election, ElectionCo
 	case g == nil:
 		return f
 	default:
-		return func(e Election, cfg ElectionConfig) Hooks { return JoinHooks(f(e, cfg), g(e, cfg)) }
+		return func(e Election, cfg ElectionConfig) (all Hooks) {
+			defer func() {
+				if cause := recover(); cause != nil {
+					panic(partial{all, cause})
+				}
+			}()
+			defer all.ask(g, e, cfg) // even if f panics
+			all.ask(f, e, cfg)
+			return all
+		}
 	}
 }
 

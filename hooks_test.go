@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -186,4 +187,68 @@ func TestCallsOfEveryKindAreTimed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A PerElection may have begun something for the election, which only its hooks
+// end. So a panic of another one must not take them away.
+func TestAPanicOfPerElectionTakesNoOthersHooks(t *testing.T) {
+	fail := func() leader.Hooks { panic("boom") }
+	for name, order := range map[string][]string{
+		"it alone":    {"fails"},
+		"first":       {"fails", "x", "y"},
+		"in between":  {"x", "fails", "y"},
+		"last":        {"x", "y", "fails"},
+		"two of them": {"x", "fails", "fails", "y"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var h heard
+				ask := func(who string) leader.Hooks {
+					return leader.Hooks{PerElection: func(leader.Election, leader.ElectionConfig) leader.Hooks {
+						h.add(who)
+						if who == "fails" {
+							return fail()
+						}
+						return leader.Hooks{Transition: func(tr leader.Transition) { h.add(who + " " + tr.To) }}
+					}}
+				}
+				shared := leader.Hooks{Note: func(n leader.Note) {
+					if n.Kind != leader.NotePanic {
+						return
+					}
+					first, stack, _ := strings.Cut(n.Text, "\n")
+					h.add(first)
+					if !strings.Contains(stack, "TestAPanicOfPerElection") {
+						t.Errorf("the stack does not say where it was:\n%s", stack)
+					}
+				}}
+				for _, who := range order {
+					shared = leader.JoinHooks(shared, ask(who))
+				}
+				e, err := leader.NewElectionWithStore(memstore.New(), hooksConfig("x", shared))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := e.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if err := e.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				want := map[string]int{"fails": 0, "x": 0, "y": 0, "Hooks.PerElection panicked: boom": 1}
+				for _, who := range order {
+					want[who]++
+				}
+				for _, who := range []string{"x", "y"} {
+					want[who+" LEADER"], want[who+" STOPPED"] = want[who], want[who]
+				}
+				for line, n := range want {
+					if got := h.count(line); got != n {
+						t.Errorf("%q was heard %d times, want %d: %q", line, got, n, h.lines)
+					}
+				}
+			})
+		})
+	}
 }

@@ -222,7 +222,7 @@ func (m *RoleManager) Add(ctx context.Context, role Role) error {
 	c := cfg.engine()
 	var e election
 	if cfg.Hooks.PerElection != nil {
-		c.PerElection = func() engine.Hooks { return cfg.Hooks.of(e, cfg).engine() }
+		c.PerElection = func(take func(engine.Hooks)) { cfg.Hooks.of(e, cfg, take) }
 	}
 	return m.m.Add(ctx, roles.Role{Name: role.Name, Config: c, Register: func(candidate *engine.Candidate) {
 		e = election{candidate}

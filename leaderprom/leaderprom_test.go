@@ -332,6 +332,21 @@ func TestAStoppedElectionLeavesNoSeries(t *testing.T) {
 	})
 }
 
+// An observer beside the metrics that panics must not keep them from hearing of
+// the stop.
+func TestAStoppedElectionLeavesNoSeriesWhateverOtherHooksDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewPedanticRegistry()
+		broken := leader.Hooks{PerElection: func(leader.Election, leader.ElectionConfig) leader.Hooks { panic("boom") }}
+		e := begin(t, memstore.New(), config("reports", "a", leader.JoinHooks(metrics(t, reg).Hooks(), broken)))
+		demandGauge(t, reg, "election_is_leader{bucket=leaders,instance_id=a,role=reports}", 1)
+		stop(t, e)
+		if left := gather(t, reg); len(left) != 0 {
+			t.Errorf("%d series outlive the election", len(left))
+		}
+	})
+}
+
 func TestARoleThatIsRemovedLeavesNoSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()

@@ -55,8 +55,9 @@ type Config struct {
 	Logger *slog.Logger // nil: silent
 	Hooks  Hooks
 	// PerElection, if not nil, is asked once, when the candidate runs and
-	// before any hook is called, for the hooks that take the place of Hooks.
-	PerElection func() Hooks
+	// before any hook is called, for the hooks that take the place of Hooks. It
+	// may panic after it has given them to take.
+	PerElection func(take func(Hooks))
 	// Loss returns the cause of the end of a term's context.
 	Loss func(leadership.Term, machine.Reason) error
 	// Dispose, if not nil, ends what the candidate owns of the store.

@@ -186,7 +186,9 @@ func (l *loop) now() int64 { return l.clock.now().Mono }
 // that the goroutine does, so that no hook is told of anything before.
 func (l *loop) askHooks() {
 	if f := l.cfg.PerElection; f != nil {
-		l.report.hook("Hooks.PerElection", func() { l.report.hooks = f() })
+		l.report.hook("Hooks.PerElection", func() {
+			f(func(h Hooks) { l.report.hooks = h })
+		})
 	}
 }
 
