@@ -145,3 +145,57 @@ func TestWhatWasNotMeasuredIsNamed(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Elections that nobody leads cost nothing, and that is no target met.
+func TestWhatACrowdCostsIsJudgedOnlyIfItSettled(t *testing.T) {
+	for side, of := range map[string]func(*Crowd) *Cost{
+		"led": func(c *Crowd) *Cost { return &c.Leading }, "followed": func(c *Crowd) *Cost { return &c.Following },
+	} {
+		r := report()
+		of(&r.Ours().Crowds[0]).Settled = 3
+		missed := 0
+		for _, v := range r.Judge() {
+			if !v.Met && strings.HasPrefix(v.Figure, "CPU of 1000") && strings.Contains(v.Got, "3 of them") {
+				missed++
+			}
+		}
+		if err := r.Missing(); missed != 2 || err == nil || !strings.Contains(err.Error(), "leader: crowd") {
+			t.Errorf("3 of 1000 %s: %d targets of CPU are missed, want 2; missing: %v", side, missed, err)
+		}
+		r = report()
+		of(&r.Of("client-go").Crowds[0]).Settled = 3
+		for _, v := range r.Judge() {
+			if strings.HasPrefix(v.Figure, "CPU of 1000") {
+				t.Errorf("3 of client-go's 1000 %s, and ours are compared with it: %+v", side, v)
+			}
+		}
+		if err := r.Missing(); err == nil || !strings.Contains(err.Error(), "client-go: crowd") {
+			t.Errorf("3 of client-go's 1000 %s; missing: %v", side, err)
+		}
+	}
+}
+
+func TestAStoreThatWasNotMeasuredMeetsNoTarget(t *testing.T) {
+	for figure, forget := range map[string]func(*storefigures.Store){
+		"that tells of changes":          func(s *storefigures.Store) { s.Handover = nil },
+		"crash failover over each store": func(s *storefigures.Store) { s.Crash = nil },
+		"a renewal":                      func(s *storefigures.Store) { s.Trips = 0 },
+		"":                               func(s *storefigures.Store) { s.Swap = nil },
+	} {
+		r := report()
+		forget(&r.Stores.Stores[0])
+		if err := r.Missing(); err == nil || !strings.Contains(err.Error(), "store told") {
+			t.Errorf("%s; missing: %v", figure, err)
+		}
+		for _, v := range r.Judge() {
+			if figure != "" && strings.Contains(v.Figure, figure) && (v.Met || v.Got != "not measured (told)") {
+				t.Errorf("%+v", v)
+			}
+		}
+	}
+	r := report()
+	r.Stores.Stores = r.Stores.Stores[1:2] // the one that is absent
+	if err := r.Missing(); err == nil || !strings.Contains(err.Error(), "no store") {
+		t.Errorf("no store; missing: %v", err)
+	}
+}

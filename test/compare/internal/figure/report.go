@@ -101,7 +101,7 @@ type Trial struct {
 	Answer  time.Duration `json:"answer"`  // by what they answered
 	Works   time.Duration `json:"works"`   // by what their programs were told
 	Open    bool          `json:"open"`    // it had not ended when the observation did
-	Beliefs int           `json:"beliefs"` // samples in which one of the candidates led
+	Beliefs int           `json:"beliefs"` // samples that count and in which one of the candidates led
 }
 
 // Both is the larger of the two.
@@ -129,6 +129,9 @@ type Crowd struct {
 
 // CPU is that of both processes, in seconds a second.
 func (c Crowd) CPU() float64 { return c.Leading.CPU + c.Following.CPU }
+
+// Settled is how many both led and were followed at the end.
+func (c Crowd) Settled() int { return min(c.Leading.Settled, c.Following.Settled) }
 
 // Cost is that of one process, without what it costs with a connection and no
 // election.

@@ -60,7 +60,7 @@ func worst(f figure.Fault) string {
 // leases were lost.
 func load(c figure.Crowd) string {
 	cpu := fmt.Sprintf("%.0f %% of a core", 100*c.CPU())
-	if left := min(c.Leading.Settled, c.Following.Settled); left < c.Elections {
+	if left := c.Settled(); left < c.Elections {
 		cpu += fmt.Sprintf(" (%d kept their leader)", left)
 	}
 	return cpu
