@@ -5,6 +5,7 @@ package belief
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -39,6 +40,10 @@ func Parse(line string) (s Sample, err error) {
 	return s, err
 }
 
+// Usable reports whether the sample counts: it was taken fast enough to say
+// when it was.
+func (s Sample) Usable() bool { return s.After-s.Before <= blur }
+
 const (
 	// blur is the longest time that a sample may have taken. One that took
 	// longer was interrupted, perhaps for seconds, and nobody knows which end
@@ -60,7 +65,7 @@ func Spans(samples []Sample, believes func(Sample) bool) (spans []Span) {
 	last := -1 // the sample with which the latest span ends, if it may go on
 	for i, s := range samples {
 		switch {
-		case s.After-s.Before > blur:
+		case !s.Usable():
 			continue
 		case !believes(s):
 			last = -1
@@ -73,6 +78,52 @@ func Spans(samples []Sample, believes func(Sample) bool) (spans []Span) {
 		last = i
 	}
 	return spans
+}
+
+// What the samples of a candidate that was seen to lead must be, for a verdict
+// on it to be worth something.
+const (
+	// leastBeliefs are those of a tenth of a second. Whoever leads does so for
+	// half a second and more, so that a candidate with fewer was seen once in 5
+	// ms at best.
+	leastBeliefs = 100
+	// mostDiscarded is the percentage that may have been interrupted. Reading
+	// takes less than a thousandth of the time between two samples, so that even
+	// a busy machine interrupts few of them, and the belief lasts over each by
+	// itself. With one in twenty those that follow one another may hide some
+	// tenths of a second.
+	mostDiscarded = 5
+)
+
+// Seen returns how many samples show a leader and count, or an error if so few
+// do that two leaders may have been missed.
+func Seen(first, second []Sample) (beliefs int, err error) {
+	for i, samples := range [][]Sample{first, second} {
+		who, believed, usable := [...]string{"first", "second"}[i], 0, 0
+		for _, s := range samples {
+			if !s.Answer && !s.Works {
+				continue
+			}
+			believed++
+			if s.Usable() {
+				usable++
+			}
+		}
+		switch discarded := believed - usable; {
+		case believed == 0: // it never led
+		case usable < leastBeliefs:
+			return 0, fmt.Errorf("only %d samples of the %s candidate as a leader count, of %d: nothing was seen, since the machine is too busy",
+				usable, who, believed)
+		case 100*discarded > mostDiscarded*believed:
+			return 0, fmt.Errorf("%d of %d samples of the %s candidate as a leader were interrupted: too little was seen, since the machine is too busy",
+				discarded, believed, who)
+		}
+		beliefs += usable
+	}
+	if beliefs == 0 {
+		return 0, errors.New("nobody was seen to lead")
+	}
+	return beliefs, nil
 }
 
 // Overlap returns for how long, in all, two candidates or more believed at the

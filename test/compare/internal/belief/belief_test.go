@@ -2,6 +2,7 @@ package belief
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -60,5 +61,49 @@ func TestSamplesSurviveTheirWayBetweenProcesses(t *testing.T) {
 	got, err := Parse(want.String())
 	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
+// sampled are samples of a candidate that believes, one each millisecond, of
+// which some were interrupted.
+func sampled(n, interrupted int) (all []Sample) {
+	for i := range n {
+		s := at(time.Duration(i)*ms, true)
+		if i < interrupted {
+			s.After = s.Before + ms
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Nothing that was discarded may count as seen: of a machine that interrupts
+// every sample the verdict would be that nobody ever led beside another.
+func TestATrialInWhichTooLittleWasSeenIsRefused(t *testing.T) {
+	follows := []Sample{{Before: 0, After: time.Second, Follows: true}}
+	for _, c := range []struct {
+		what          string
+		first, second []Sample
+		beliefs       int
+		refused       string // empty: it is not
+	}{
+		{"both led", sampled(1000, 0), sampled(100, 0), 1100, ""},
+		{"one led", sampled(100, 0), follows, 100, ""},
+		{"some were interrupted", sampled(1000, 50), sampled(1000, 0), 1950, ""},
+		{"nobody led", nil, follows, 0, "nobody"},
+		{"all were interrupted", sampled(1000, 1000), sampled(1000, 1000), 0, "only 0"},
+		{"those of one were interrupted", sampled(1000, 0), sampled(1000, 1000), 0, "the second"},
+		{"too few", sampled(1000, 0), sampled(99, 0), 0, "only 99"},
+		{"too many were interrupted", sampled(1000, 51), sampled(1000, 0), 0, "51 of 1000"},
+	} {
+		beliefs, err := Seen(c.first, c.second)
+		switch {
+		case c.refused == "":
+			if err != nil || beliefs != c.beliefs {
+				t.Errorf("%s: %d, %v, want %d", c.what, beliefs, err, c.beliefs)
+			}
+		case err == nil || !strings.Contains(err.Error(), c.refused):
+			t.Errorf("%s: %v, want %q", c.what, err, c.refused)
+		}
 	}
 }

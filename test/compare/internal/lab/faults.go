@@ -82,15 +82,14 @@ func (b *bench) trial(f fault, i int) (t figure.Trial, err error) {
 		err = f.strike(s)
 	}
 	open := s.two()
-	t, ended := s.close()
-	t.Open = open
+	samples, ended := s.close()
 	if err := errors.Join(err, ended); err != nil {
 		return t, err
 	}
-	if t.Beliefs < 100 {
-		return t, fmt.Errorf("only %d samples of a leader: nothing was seen", t.Beliefs)
-	}
-	return t, nil
+	t = judge(samples)
+	t.Open = open
+	t.Beliefs, err = belief.Seen(samples[0], samples[1])
+	return t, err
 }
 
 // open starts the two, and waits until one leads, has done so for a while, and
@@ -113,9 +112,8 @@ func (s *scene) open(lab *natslab.Program) (err error) {
 	return s.Pause(faultTTL/4 + rand.N(faultTTL/2)) // at any point between two renewals
 }
 
-// close ends the two, and judges.
-func (s *scene) close() (t figure.Trial, err error) {
-	var all [2][]belief.Sample
+// close ends the two, and returns their samples.
+func (s *scene) close() (all [2][]belief.Sample, err error) {
 	for i, a := range []*actor{s.leader, s.follows} {
 		if a == nil {
 			continue
@@ -123,19 +121,17 @@ func (s *scene) close() (t figure.Trial, err error) {
 		samples, ended := a.end()
 		all[i], err = samples, errors.Join(err, ended)
 	}
+	return all, err
+}
+
+// judge finds for how long both believed.
+func judge(all [2][]belief.Sample) (t figure.Trial) {
 	overlap := func(believes func(belief.Sample) bool) time.Duration {
 		return belief.Overlap(belief.Spans(all[0], believes), belief.Spans(all[1], believes))
 	}
 	t.Answer = overlap(func(s belief.Sample) bool { return s.Answer })
 	t.Works = overlap(func(s belief.Sample) bool { return s.Works })
-	for _, samples := range all {
-		for _, s := range samples {
-			if s.Answer || s.Works {
-				t.Beliefs++
-			}
-		}
-	}
-	return t, err
+	return t
 }
 
 // two reports whether both believe now.
