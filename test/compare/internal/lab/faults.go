@@ -35,8 +35,8 @@ var faults = []fault{
 // measureFaults: for how long two candidates, each a process of its own behind
 // a proxy of its own, believe that they lead.
 func measureFaults(b *bench) error {
-	for _, f := range faults {
-		trials, err := b.trials(f, b.N(6, 2))
+	for i, f := range faults {
+		trials, err := b.trials(f, fmt.Sprintf("fault-%d", i), b.N(6, 2))
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -45,12 +45,12 @@ func measureFaults(b *bench) error {
 	return nil
 }
 
-// trials runs n trials, a few at a time.
-func (b *bench) trials(f fault, n int) ([]figure.Trial, error) {
+// trials runs n trials, a few at a time, each in a group of its own.
+func (b *bench) trials(f fault, groups string, n int) ([]figure.Trial, error) {
 	const atATime = 6
 	results := make([]figure.Trial, n)
 	err := harness.Each(n, atATime, func(i int) (err error) {
-		results[i], err = b.trial(f, i)
+		results[i], err = b.trial(f, groups, i)
 		return err
 	})
 	return results, err
@@ -67,10 +67,10 @@ type scene struct {
 	follows *actor
 }
 
-func (b *bench) trial(f fault, i int) (t figure.Trial, err error) {
+func (b *bench) trial(f fault, groups string, i int) (t figure.Trial, err error) {
 	var lab natslab.Program
 	defer lab.Close()
-	s := &scene{bench: b, number: i, group: fmt.Sprintf("fault-%s-%d", f.name[:6], i), site: b.site}
+	s := &scene{bench: b, number: i, group: fmt.Sprintf("%s-%d", groups, i), site: b.site}
 	if f.alone {
 		if s.site, err = site.Start(b.Ctx, b.lib.Store()); err != nil {
 			return t, err
