@@ -117,7 +117,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 const saved = ".out/compare.json"
 
 func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
-	r := &figure.Report{Command: "make compare", At: time.Now().UTC(), Quick: c.Quick, Machine: figure.ThisMachine()}
+	r := &figure.Report{Command: "make compare", At: time.Now().UTC(), Commit: figure.Commit(ctx, c.Root), Quick: c.Quick, Machine: figure.ThisMachine()}
 	libraries := peer.Libraries()
 	if c.Kube {
 		libraries = append(peer.Bridges(), libraries[:2]...)

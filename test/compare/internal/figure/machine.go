@@ -1,6 +1,8 @@
 package figure
 
 import (
+	"context"
+	"os/exec"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -30,4 +32,16 @@ func nice() int {
 		return 0
 	}
 	return 20 - p // the kernel does not return negative numbers
+}
+
+// Commit returns that of the repository in a directory, so that a page which is
+// older than the code shows. It is empty where git does not know.
+func Commit(ctx context.Context, dir string) string {
+	git := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD")
+	git.Dir = dir
+	out, err := git.Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }

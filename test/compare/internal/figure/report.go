@@ -13,7 +13,8 @@ type Report struct {
 	Command string        `json:"command"`
 	At      time.Time     `json:"at"`
 	Took    time.Duration `json:"took"`
-	Quick   bool          `json:"quick"` // too few samples to judge speed by
+	Commit  string        `json:"commit,omitempty"` // of this project, if git told
+	Quick   bool          `json:"quick"`            // too few samples to judge speed by
 	Machine Machine       `json:"machine"`
 	Results []*Result     `json:"results"` // ours first
 	// Stores is how this project does over other stores than the one above.

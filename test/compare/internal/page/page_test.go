@@ -40,7 +40,7 @@ func sample() *figure.Report {
 		},
 		{Name: "Consul", Absent: "not measured: no server"},
 	}}
-	return &figure.Report{Command: "make compare", Stores: over, Results: []*figure.Result{ours, of("client-go", 675e6), of("etcd", 1e6)}}
+	return &figure.Report{Command: "make compare", Commit: "0123456789ab", Stores: over, Results: []*figure.Result{ours, of("client-go", 675e6), of("etcd", 1e6)}}
 }
 
 func TestPageHoldsEveryFigure(t *testing.T) {
@@ -49,7 +49,9 @@ func TestPageHoldsEveryFigure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"675 ms", "| frozen, 1 trials | 0 |", "0.20 ms (0.30 ms)", "0.70 ms (0.90 ms)", "make compare", "| met |",
+	for _, want := range []string{"675 ms", "| frozen, 1 trials | 0 |", "make compare",
+		"| handover, p50 (most), n = 2 | 0.20 ms (0.30 ms) |", "| the same by plain messages and writes, p50 (most), n = 2 | 0.70 ms (0.90 ms) |",
+		"of commit 0123456789ab", "`AcquireGrace` off", "| met |",
 		"| in a bucket that does not republish: messages from the server | 123.4 | – | – |",
 		"| in a bucket that does not republish, 1000 led, TTL 3s: CPU, % of a core | 10.0 | – | – |",
 		"| Redis | 0.40 ms (0.40) | 1 (612) |", "| Consul | not measured: no server |", "20 rounds in each",
@@ -103,5 +105,24 @@ func TestShortTableNamesTheCommandAndTheWorstTrial(t *testing.T) {
 		if len([]rune(line)) > 121 && !strings.HasPrefix(line, "|") {
 			t.Errorf("a long line: %s", line)
 		}
+	}
+}
+
+// Of fewer than a hundred samples the 99th percentile is the longest.
+func TestAPercentileIsNamedForWhatItIs(t *testing.T) {
+	many := make(harness.Samples, 200)
+	for i := range many {
+		many[i] = time.Duration(i+1) * time.Millisecond
+	}
+	r := sample()
+	for _, res := range r.Results {
+		res.Handover = many
+	}
+	if text := Short(r); !strings.Contains(text, "| graceful handover, p50 (p99), n = 200 | 100 ms (198 ms) |") {
+		t.Errorf("of 200 samples: %s", text)
+	}
+	r.Results[1].Handover = many[:15]
+	if text := Short(r); !strings.Contains(text, "| graceful handover, p50 (most), n = 15 to 200 | 100 ms (200 ms) | 8.00 ms (15.0 ms) |") {
+		t.Errorf("of 15 samples: %s", text)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
 
@@ -17,7 +18,7 @@ func Short(r *figure.Report) string {
 	for i, f := range ours.Faults {
 		t.row("two leaders: "+f.Name, r, func(res *figure.Result) string { return worst(res.Faults[i]) })
 	}
-	t.row("graceful handover, p50 (p99)", r, func(res *figure.Result) string { return spread(res.Handover) })
+	t.spread("graceful handover", r, func(res *figure.Result) harness.Samples { return res.Handover })
 	for i, c := range ours.Crashes {
 		t.row(fmt.Sprintf("crash failover / TTL, TTL %v", c.TTL), r, func(res *figure.Result) string { return share(res.Crashes[i]) })
 	}

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -31,12 +32,30 @@ func (t *table) row(name string, r *figure.Report, cell func(*figure.Result) str
 	t.add(cells...)
 }
 
-// spread is a median and a 99th percentile.
-func spread(s harness.Samples) string {
-	if len(s) == 0 {
-		return none
+// spread adds a median and a 99th percentile of each library, and says of how
+// many samples. Of fewer than a hundred that percentile is the longest one, and
+// is called so.
+func (t *table) spread(name string, r *figure.Report, of func(*figure.Result) harness.Samples) {
+	fewest, most := math.MaxInt, 0
+	for _, res := range r.Results {
+		if n := len(of(res)); n > 0 {
+			fewest, most = min(fewest, n), max(most, n)
+		}
 	}
-	return fmt.Sprintf("%s (%s)", figure.Duration(s.Median()), figure.Duration(s.Percentile(99)))
+	word, share, n := "p99", 99.0, fmt.Sprint(most)
+	if fewest < 100 {
+		word, share = "most", 100
+	}
+	if fewest < most {
+		n = fmt.Sprintf("%d to %d", fewest, most)
+	}
+	t.row(fmt.Sprintf("%s, p50 (%s), n = %s", name, word, n), r, func(res *figure.Result) string {
+		s := of(res)
+		if len(s) == 0 {
+			return none
+		}
+		return fmt.Sprintf("%s (%s)", figure.Duration(s.Median()), figure.Duration(s.Percentile(share)))
+	})
 }
 
 func targets(verdicts []figure.Verdict) *table {
@@ -49,8 +68,8 @@ func targets(verdicts []figure.Verdict) *table {
 
 func handover(r *figure.Report) *table {
 	t := libraries("Graceful handover", r)
-	t.row("handover, p50 (p99)", r, func(res *figure.Result) string { return spread(res.Handover) })
-	t.row("the store's compare-and-swap, p50 (p99)", r, func(res *figure.Result) string { return spread(res.RoundTrip) })
+	t.spread("handover", r, func(res *figure.Result) harness.Samples { return res.Handover })
+	t.spread("the store's compare-and-swap", r, func(res *figure.Result) harness.Samples { return res.RoundTrip })
 	t.row("handover / compare-and-swap", r, func(res *figure.Result) string {
 		if len(res.RoundTrip) == 0 {
 			return none
@@ -64,7 +83,7 @@ func crash(r *figure.Report) *table {
 	t := libraries("Crash failover", r)
 	for i, c := range r.Ours().Crashes {
 		at := func(res *figure.Result) figure.Crash { return res.Crashes[i] }
-		t.row(fmt.Sprintf("TTL %v, p50 (p99)", c.TTL), r, func(res *figure.Result) string { return spread(at(res).Samples) })
+		t.spread(fmt.Sprintf("TTL %v", c.TTL), r, func(res *figure.Result) harness.Samples { return at(res).Samples })
 		t.row(fmt.Sprintf("TTL %v, p50 / TTL", c.TTL), r, func(res *figure.Result) string {
 			if !at(res).Permitted {
 				return none
@@ -177,11 +196,11 @@ func (t *table) crowd(r *figure.Report, where string, c figure.Crowd, of func(*f
 
 func herd(r *figure.Report) *table {
 	t := libraries(fmt.Sprintf("A vacancy among %d candidates", r.Ours().Herd.Candidates), r)
-	t.row("until one leads, p50 (p99)", r, func(res *figure.Result) string { return spread(res.Herd.Took) })
+	t.spread("until one leads", r, func(res *figure.Result) harness.Samples { return res.Herd.Took })
 	t.row("claims at a vacancy, p50 (most)", r, func(res *figure.Result) string {
 		return fmt.Sprintf("%d (%d)", res.Herd.MedianClaims(), res.Herd.MaxClaims())
 	})
-	t.row("the same by plain messages and writes, p50 (p99)", r, func(res *figure.Result) string { return spread(res.Herd.Bare) })
+	t.spread("the same by plain messages and writes", r, func(res *figure.Result) harness.Samples { return res.Herd.Bare })
 	return t
 }
 
@@ -245,9 +264,13 @@ func machine(r *figure.Report) string {
 	if m.Nice != 0 {
 		priority = fmt.Sprintf(" (this run had the priority of nice %d)", m.Nice)
 	}
-	return fmt.Sprintf("%s, %d cores, %s, Go %s; %s; %s. Load average %s before, %s after%s; %s, in %v",
+	commit := ""
+	if r.Commit != "" {
+		commit = " of commit " + r.Commit
+	}
+	return fmt.Sprintf("%s, %d cores, %s, Go %s; %s; %s. Load average %s before, %s after%s; %s%s, in %v",
 		m.CPU, m.Cores, m.OS, m.Go, strings.Join(servers, ", "), strings.Join(with, ", "),
-		m.Load, m.LoadEnd, priority, r.At.Format("2006-01-02"), r.Took.Round(time.Second))
+		m.Load, m.LoadEnd, priority, r.At.Format("2006-01-02"), commit, r.Took.Round(time.Second))
 }
 
 // ofStores says how the stores were measured.
