@@ -93,6 +93,9 @@ func parse(u *url.URL) (opts Options, cfg *mysql.Config, err error) {
 			return opts, nil, fmt.Errorf("%w: the store's URL: create=%q: must be true or false", store.ErrInvalid, text)
 		}
 	}
+	if query.Has("strict") { // at which the driver panics
+		return opts, nil, fmt.Errorf("%w: the store's URL: strict: the driver has it no longer: set sql_mode", store.ErrInvalid)
+	}
 	query.Del("table")
 	query.Del("create")
 	database := strings.TrimPrefix(u.Path, "/")

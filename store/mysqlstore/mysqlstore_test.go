@@ -36,6 +36,7 @@ func TestAURLThatIsNoneIsExplainedWithoutItsPassword(t *testing.T) {
 		"mysql://u:secret@h/d?table=a.b.c":    "table",
 		"mysql://u:secret@h/d?create=perhaps": "create",
 		"mysql://u:secret@h/d?timeout=soon":   "query",
+		"mysql://u:secret@h/d?strict=true":    "strict",
 		"mysql://u:secret@h/d?table=%zz":      "query",
 		"mysql://u:secret@h":                  "database",
 		"mysql://u:secret@h/a/b":              "database",

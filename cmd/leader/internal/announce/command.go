@@ -97,7 +97,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", app.ErrUsage, err) // it was validated
 	}
-	to, err := open()
+	to, err := open(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -16,12 +17,13 @@ type system struct {
 	close      func()
 }
 
-// An opener opens the system at a URL, for announcers of the groups.
-type opener func(u *url.URL, groups []string) (system, error)
+// An opener opens the system at a URL, for announcers of the groups. The
+// context bounds the call.
+type opener func(ctx context.Context, u *url.URL, groups []string) (system, error)
 
 // parse returns what opens the system at a URL, for announcers of the groups.
 // Errors do not repeat the URL, which may hold a password.
-func parse(to string, groups []string) (open func() (system, error), _ error) {
+func parse(to string, groups []string) (open func(context.Context) (system, error), _ error) {
 	u, err := url.Parse(to)
 	if err != nil {
 		return nil, errors.New("--to: is no URL")
@@ -38,14 +40,18 @@ func parse(to string, groups []string) (open func() (system, error), _ error) {
 		return nil, errors.New("--to: " + known)
 	case opens == nil:
 		return nil, fmt.Errorf("--to %s://: %s", u.Scheme, known)
+	case u.Fragment != "":
+		return nil, fmt.Errorf("--to %s://: what follows a # would not be read: write %%23 for a # in a name or a password", u.Scheme)
+	case !strings.HasPrefix(to[len(u.Scheme):], "://"):
+		return nil, fmt.Errorf("--to %s: after the scheme come two slashes: %s://", u.Scheme, u.Scheme)
 	}
 	if !strings.HasPrefix(u.Scheme, "etcd") {
 		if _, err := serviceOf(u, groups); err != nil {
 			return nil, fmt.Errorf("--to %s://: %w", u.Scheme, err)
 		}
 	}
-	return func() (system, error) {
-		s, err := opens(u, groups)
+	return func(ctx context.Context) (system, error) {
+		s, err := opens(ctx, u, groups)
 		if err == nil {
 			return s, nil
 		}

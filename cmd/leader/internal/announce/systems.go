@@ -4,6 +4,7 @@ package announce
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -41,12 +42,16 @@ func (s *system) each(groups []string, of func(group string) (discovery.Announce
 	return nil
 }
 
-func openEtcd(u *url.URL, groups []string) (s system, err error) {
+func openEtcd(ctx context.Context, u *url.URL, groups []string) (s system, err error) {
 	config, err := etcdstore.ClientConfig(u)
 	if err != nil {
 		return s, err
 	}
 	config.DialTimeout = discovery.DefaultTimeout
+	// One with a user logs in when it is made. The client outlives the call.
+	own, end := context.WithCancel(context.Background())
+	config.Context = own
+	defer context.AfterFunc(ctx, end)()
 	client, err := clientv3.New(config)
 	if err != nil {
 		return s, fmt.Errorf("%w at %s: %w", errNotLetIn, strings.Join(config.Endpoints, ", "), err)
@@ -65,7 +70,7 @@ func take(query url.Values, name string) string {
 	return v
 }
 
-func openConsul(u *url.URL, groups []string) (s system, err error) {
+func openConsul(_ context.Context, u *url.URL, groups []string) (s system, err error) {
 	service, err := serviceOf(u, groups)
 	if err != nil {
 		return s, err
@@ -97,7 +102,7 @@ func openConsul(u *url.URL, groups []string) (s system, err error) {
 	return s, err
 }
 
-func openKubernetes(u *url.URL, groups []string) (s system, err error) {
+func openKubernetes(_ context.Context, u *url.URL, groups []string) (s system, err error) {
 	service, err := serviceOf(u, groups)
 	if err != nil {
 		return s, err
