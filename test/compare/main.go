@@ -153,6 +153,9 @@ func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if c.Only == "" {
 		broken = errors.Join(broken, r.Missing())
 	}
+	if c.Only == "" && !c.Kube {
+		broken = errors.Join(broken, r.MissingOfStores())
+	}
 	return errors.Join(failed, broken)
 }
 

@@ -285,12 +285,12 @@ func (r *Report) Missing() error {
 			}
 		}
 	}
-	return errors.Join(append(errs, r.missingOfStores())...)
+	return errors.Join(errs...)
 }
 
-// missingOfStores names what was not measured of the stores whose servers are
+// MissingOfStores names what was not measured of the stores whose servers are
 // here. One is on each machine, since the test brings it.
-func (r *Report) missingOfStores() error {
+func (r *Report) MissingOfStores() error {
 	if r.Stores == nil {
 		return errors.New("the stores were not measured")
 	}

@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -132,7 +133,7 @@ func TestALastingOverlapIsTheWorst(t *testing.T) {
 
 func TestWhatWasNotMeasuredIsNamed(t *testing.T) {
 	r := report()
-	if err := r.Missing(); err != nil {
+	if err := errors.Join(r.Missing(), r.MissingOfStores()); err != nil {
 		t.Fatal(err)
 	}
 	r.Results[2].Herd.Took = nil
@@ -141,7 +142,7 @@ func TestWhatWasNotMeasuredIsNamed(t *testing.T) {
 	}
 	r = report()
 	r.Stores = nil
-	if err := r.Missing(); err == nil || !strings.Contains(err.Error(), "stores") {
+	if err := r.MissingOfStores(); err == nil || !strings.Contains(err.Error(), "stores") {
 		t.Errorf("%v", err)
 	}
 }
@@ -184,7 +185,7 @@ func TestAStoreThatWasNotMeasuredMeetsNoTarget(t *testing.T) {
 	} {
 		r := report()
 		forget(&r.Stores.Stores[0])
-		if err := r.Missing(); err == nil || !strings.Contains(err.Error(), "store told") {
+		if err := r.MissingOfStores(); err == nil || !strings.Contains(err.Error(), "store told") {
 			t.Errorf("%s; missing: %v", figure, err)
 		}
 		for _, v := range r.Judge() {
@@ -195,7 +196,7 @@ func TestAStoreThatWasNotMeasuredMeetsNoTarget(t *testing.T) {
 	}
 	r := report()
 	r.Stores.Stores = r.Stores.Stores[1:2] // the one that is absent
-	if err := r.Missing(); err == nil || !strings.Contains(err.Error(), "no store") {
+	if err := r.MissingOfStores(); err == nil || !strings.Contains(err.Error(), "no store") {
 		t.Errorf("no store; missing: %v", err)
 	}
 }
