@@ -5,7 +5,6 @@ package belief
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -80,48 +79,43 @@ func Spans(samples []Sample, believes func(Sample) bool) (spans []Span) {
 	return spans
 }
 
-// What the samples of a candidate that was seen to lead must be, for a verdict
-// on it to be worth something.
+// What the samples of a trial must be for its verdict to be worth something.
 const (
-	// leastBeliefs are those of a tenth of a second. Whoever leads does so for
-	// half a second and more, so that a candidate with fewer was seen once in 5
-	// ms at best.
+	// leastBeliefs are those of a tenth of a second, of both candidates: the
+	// second one may lead from the very end on. Whoever leads does so for half a
+	// second and more.
 	leastBeliefs = 100
-	// mostDiscarded is the percentage that may have been interrupted. Reading
-	// takes less than a thousandth of the time between two samples, so that even
-	// a busy machine interrupts few of them, and the belief lasts over each by
-	// itself. With one in twenty those that follow one another may hide some
-	// tenths of a second.
-	mostDiscarded = 5
+	// mostDiscarded is the percentage of a candidate's that may have been
+	// interrupted. A belief lasts over those by itself, unless they fill a gap,
+	// and reading takes less than a thousandth of the time between two samples,
+	// so that even a busy machine interrupts few.
+	mostDiscarded = 20
+	// fewDiscarded are no reason for doubt, of however few samples.
+	fewDiscarded = 5
 )
 
 // Seen returns how many samples show a leader and count, or an error if so few
 // do that two leaders may have been missed.
 func Seen(first, second []Sample) (beliefs int, err error) {
 	for i, samples := range [][]Sample{first, second} {
-		who, believed, usable := [...]string{"first", "second"}[i], 0, 0
+		believed, discarded := 0, 0
 		for _, s := range samples {
 			if !s.Answer && !s.Works {
 				continue
 			}
 			believed++
-			if s.Usable() {
-				usable++
+			if !s.Usable() {
+				discarded++
 			}
 		}
-		switch discarded := believed - usable; {
-		case believed == 0: // it never led
-		case usable < leastBeliefs:
-			return 0, fmt.Errorf("only %d samples of the %s candidate as a leader count, of %d: nothing was seen, since the machine is too busy",
-				usable, who, believed)
-		case 100*discarded > mostDiscarded*believed:
+		if discarded > fewDiscarded && 100*discarded > mostDiscarded*believed {
 			return 0, fmt.Errorf("%d of %d samples of the %s candidate as a leader were interrupted: too little was seen, since the machine is too busy",
-				discarded, believed, who)
+				discarded, believed, [...]string{"first", "second"}[i])
 		}
-		beliefs += usable
+		beliefs += believed - discarded
 	}
-	if beliefs == 0 {
-		return 0, errors.New("nobody was seen to lead")
+	if beliefs < leastBeliefs {
+		return 0, fmt.Errorf("only %d samples of leaders count: too little was seen", beliefs)
 	}
 	return beliefs, nil
 }

@@ -89,12 +89,14 @@ func TestATrialInWhichTooLittleWasSeenIsRefused(t *testing.T) {
 	}{
 		{"both led", sampled(1000, 0), sampled(100, 0), 1100, ""},
 		{"one led", sampled(100, 0), follows, 100, ""},
-		{"some were interrupted", sampled(1000, 50), sampled(1000, 0), 1950, ""},
-		{"nobody led", nil, follows, 0, "nobody"},
-		{"all were interrupted", sampled(1000, 1000), sampled(1000, 1000), 0, "only 0"},
+		{"the second led at the end", sampled(1000, 0), sampled(3, 2), 1001, ""},
+		{"some were interrupted", sampled(1000, 200), sampled(1000, 0), 1800, ""},
+		{"nobody led", nil, follows, 0, "only 0"},
+		{"all were interrupted", sampled(1000, 1000), sampled(1000, 1000), 0, "1000 of 1000"},
 		{"those of one were interrupted", sampled(1000, 0), sampled(1000, 1000), 0, "the second"},
-		{"too few", sampled(1000, 0), sampled(99, 0), 0, "only 99"},
-		{"too many were interrupted", sampled(1000, 51), sampled(1000, 0), 0, "51 of 1000"},
+		{"those at the end were interrupted", sampled(1000, 0), sampled(6, 6), 0, "the second"},
+		{"too few", sampled(50, 0), sampled(49, 0), 0, "only 99"},
+		{"too many were interrupted", sampled(1000, 201), sampled(1000, 0), 0, "201 of 1000"},
 	} {
 		beliefs, err := Seen(c.first, c.second)
 		switch {
