@@ -174,17 +174,23 @@ func (a *Attendant) due() (acts []func()) {
 	if len(a.calls) == 0 {
 		return nil
 	}
-	now, seen := time.Now(), a.look()
+	now, seen, again := time.Now(), a.look(), false
 	for _, call := range a.calls {
 		if now.Before(call.at) {
 			continue
 		}
+		wait := min(2*call.wait, rarest)
 		if cause := call.vain(seen, now, a.inbox); cause != nil {
 			acts = append(acts, func() { call.Waiter.GiveUp(cause) })
 		} else if call.mayBeHidden(seen) {
-			acts = append(acts, call.Again)
+			// One after the other, and soon: each denial hides the one before.
+			wait = FirstLook
+			if !again {
+				again, call.hidden = true, seen.Err
+				acts = append(acts, call.Again)
+			}
 		}
-		call.lookAfter(now, min(2*call.wait, rarest))
+		call.lookAfter(now, wait)
 	}
 	for _, call := range a.calls {
 		a.lookBy(call.at)
@@ -197,11 +203,7 @@ func (a *Attendant) due() (acts []func()) {
 func (c *Call) mayBeHidden(seen Report) bool {
 	reported := seen.Since(c.Before)
 	//nolint:errorlint // as in Since
-	if c.Again == nil || reported == c.hidden || !errors.Is(reported, nats.ErrPermissionViolation) {
-		return false
-	}
-	c.hidden = reported
-	return true
+	return c.Again != nil && reported != c.hidden && errors.Is(reported, nats.ErrPermissionViolation)
 }
 
 // vain returns why the call waits in vain, if it does.

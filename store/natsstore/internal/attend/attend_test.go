@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -127,6 +128,52 @@ func TestADenialThatAnothersHidesIsFound(t *testing.T) {
 		b.again = func() { asked.Add(1) }
 		if _, err := b.waited(ctx, "a.b"); !errors.Is(err, context.DeadlineExceeded) || asked.Load() != 1 {
 			t.Errorf("asked again %d times: %v", asked.Load(), err)
+		}
+	})
+}
+
+// All calls that a user may not make are denied at once, and the connection
+// shows the last denial. Each was asked for again with each look, which showed
+// the last one of them: of many calls most waited for their deadline.
+func TestManyDenialsAtOnceAreFoundOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 64
+		b := newBystander()
+		var reported atomic.Pointer[error]
+		report := func(subject string) {
+			err := violation("Publish", subject)
+			reported.Store(&err)
+		}
+		b.look = func() Report { return Report{Connected: true, Err: *reported.Load()} }
+		report(fmt.Sprintf("a.%d", many-1))
+		var asked, denied atomic.Int32
+		var longest atomic.Int64
+		var calls sync.WaitGroup
+		for i := range many {
+			subject := fmt.Sprintf("a.%d", i)
+			calls.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				waits, call := b.Begin(ctx, Report{Connected: true}, subject, func() {
+					asked.Add(1)
+					report(subject)
+				})
+				defer b.End(call)
+				<-waits.Done()
+				if errors.Is(Interrupted(waits, waits.Err()), ErrDenied) {
+					denied.Add(1)
+				}
+				for took := int64(time.Since(began)); ; {
+					if before := longest.Load(); took <= before || longest.CompareAndSwap(before, took) {
+						return
+					}
+				}
+			})
+		}
+		calls.Wait()
+		if n := asked.Load(); denied.Load() != many || n >= many || longest.Load() > int64(2*many*FirstLook) {
+			t.Errorf("%d of %d were found denied within %v, asked again %d times", denied.Load(), many, time.Duration(longest.Load()), n)
 		}
 	})
 }
