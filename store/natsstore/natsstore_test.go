@@ -202,17 +202,18 @@ func TestATakerHearsNoMoreThanItAskedFor(t *testing.T) {
 	call := func(_ any, f func()) { f() }
 	all := make(takers)
 	bounded, unbounded := 0, 0
-	subscribe := func() (*nats.Subscription, error) { return new(nats.Subscription), nil }
-	x := &taker{subscribe: subscribe, most: 2, deliver: func([]byte) { bounded++ }}
-	y := &taker{subscribe: subscribe, deliver: func([]byte) { unbounded++ }}
-	if err := errors.Join(all.add(x), all.add(y)); err != nil {
-		t.Fatal(err)
-	}
+	x, y := &taker{most: 2, deliver: func([]byte) { bounded++ }}, &taker{deliver: func([]byte) { unbounded++ }}
+	all.add(x, new(nats.Subscription))
+	all.add(y, &nats.Subscription{Subject: "subject", Queue: "queue"})
 	for i := range 5 {
 		before := y.sub
 		all.receive(&nats.Msg{Sub: x.sub}, call)
 		if i > 0 {
-			all.retake(func(err error) { t.Error(err) })
+			if err := all.retake(func(subject, queue string) (*nats.Subscription, error) {
+				return &nats.Subscription{Subject: subject, Queue: queue}, nil
+			}); err != nil || y.sub.Subject != "subject" || y.sub.Queue != "queue" {
+				t.Fatalf("%v: %+v", err, y.sub)
+			}
 		}
 		all.receive(&nats.Msg{Sub: before}, call) // which waited in the queue
 		all.receive(&nats.Msg{Sub: y.sub, Data: make([]byte, store.MaxValue+1)}, call)

@@ -100,16 +100,13 @@ func (s *Store) take(key, queue string, most int, deliver func([]byte)) (stop fu
 	}
 	var t *taker
 	h, err := s.withHub(func(h *hub) error {
-		// Into the queue of the records: so an offer is heard after the record
-		// that it speaks of, if both came on this connection.
-		x := &taker{deliver: deliver, most: most, subscribe: func() (*nats.Subscription, error) {
-			return s.nc.ChanQueueSubscribe(s.names.Offers(key), queue, h.loop.Queue())
-		}}
-		if err := h.takers.add(x); err != nil {
+		sub, err := h.takeFrom(s.names.Offers(key), queue)
+		if err != nil {
 			h.endIfIdle()
 			return fmt.Errorf("%w: subscribing to offers for bucket %q: %w", classifySubscribe(err), s.names.Bucket, err)
 		}
-		t = x
+		t = &taker{deliver: deliver, most: most}
+		h.takers.add(t, sub)
 		return nil
 	})
 	if err != nil {

@@ -10,13 +10,12 @@ import (
 
 // A taker is one registration of TakeOffers or Listen.
 type taker struct {
-	deliver   func([]byte)
-	subscribe func() (*nats.Subscription, error)
-	sub       *nats.Subscription
-	before    *nats.Subscription // which sub has replaced; nil: it is the first
-	most      int                // messages to be delivered; 0 is no bound
-	heard     int                // messages so far
-	stopped   bool
+	deliver func([]byte)
+	sub     *nats.Subscription
+	before  *nats.Subscription // which sub has replaced; nil: it is the first
+	most    int                // messages to be delivered; 0 is no bound
+	heard   int                // messages so far
+	stopped bool
 }
 
 // takers take what is offered and broadcast, each by its subscription. Whoever
@@ -24,12 +23,8 @@ type taker struct {
 // for which taker, and one key may have several.
 type takers map[*nats.Subscription]*taker
 
-// add has a taker take what comes from now on.
-func (t takers) add(x *taker) error {
-	sub, err := x.subscribe()
-	if err != nil {
-		return err
-	}
+// add has a taker take what comes by a subscription that was just made.
+func (t takers) add(x *taker, sub *nats.Subscription) {
 	if x.most > 0 {
 		// It fails only if the connection is gone, and the subscription with
 		// it.
@@ -37,25 +32,27 @@ func (t takers) add(x *taker) error {
 	}
 	x.sub = sub
 	t[sub] = x
-	return nil
 }
 
 // retake has all takers subscribe again, for the server may have taken
 // subscriptions away (see package feed). What the one before has brought
 // already is taken yet.
-func (t takers) retake(report func(error)) {
+func (t takers) retake(subscribe func(subject, queue string) (*nats.Subscription, error)) (err error) {
 	for sub, x := range maps.Clone(t) {
 		if sub != x.sub || x.most > 0 && x.heard >= x.most {
 			continue
 		}
-		if err := t.add(x); err != nil {
-			report(err)
+		again, failed := subscribe(sub.Subject, sub.Queue)
+		if failed != nil {
+			err = failed
 			continue
 		}
+		t.add(x, again)
 		_ = sub.Unsubscribe() // as below
 		delete(t, x.before)
 		x.before = sub
 	}
+	return err
 }
 
 // receive passes an offer on. One that is longer than any of ours is none:

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"container/list"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -19,22 +18,53 @@ type register struct {
 	// reports whether there is one, which older states must not replace.
 	entry  store.Entry
 	doubts watch.Doubts
-	known  bool
 
-	stale      bool      // the present state is to be read
-	reading    bool      // and is being read
-	unreadable bool      // the user may not read; only the source tells the state
-	holds      int       // how many have put off its reads
-	confirm    bool      // the next successful read is to be confirmed
-	spare      bool      // the read is due unless a new consumer comes first
-	failures   int       // of reads, in a row
-	nextRead   time.Time // not before
-	confirmAt  time.Time // when the state is confirmed; zero: no confirmation is due
-	shown      uint64    // the latest consumer that showed the present state
-	check      bool      // the read is due only since nothing was heard for long
+	holds     int       // how many have put off its reads
+	failures  int       // of reads, in a row
+	nextRead  time.Time // not before
+	confirmAt time.Time // when the state is confirmed; zero: no confirmation is due
+	shown     uint64    // the latest consumer that showed the present state
 
-	told  time.Time     // when the state was heard or read last
-	place *list.Element // among the registers, by that
+	told           time.Time // when the state was heard or read last
+	earlier, later *register // in the order of that
+
+	// Together, which saves a fifth of a register: an election has two.
+	known      bool
+	stale      bool // the present state is to be read
+	reading    bool // and is being read
+	unreadable bool // the user may not read; only the source tells the state
+	confirm    bool // the next successful read is to be confirmed
+	spare      bool // the read is due unless a new consumer comes first
+	check      bool // the read is due only since nothing was heard for long
+}
+
+// An order of registers goes through them: there may be 20,000, and an element
+// of a list for each costs more than the rest of what this needs.
+type order struct{ first, last *register }
+
+// push adds a register at the end.
+func (o *order) push(r *register) {
+	r.earlier, r.later = o.last, nil
+	if o.last == nil {
+		o.first = r
+	} else {
+		o.last.later = r
+	}
+	o.last = r
+}
+
+// remove takes out a register that was added.
+func (o *order) remove(r *register) {
+	if r.earlier == nil {
+		o.first = r.later
+	} else {
+		r.earlier.later = r.later
+	}
+	if r.later == nil {
+		o.last = r.earlier
+	} else {
+		r.later.earlier = r.earlier
+	}
 }
 
 func (g *Registry) toRead(r *register) {

@@ -9,7 +9,6 @@
 package registry
 
 import (
-	"container/list"
 	"iter"
 	"maps"
 	"slices"
@@ -74,7 +73,7 @@ type Registry struct {
 	sources   Sources
 	keys      map[string]*register
 	unsettled map[*register]struct{} // to be read or to be confirmed
-	silent    *list.List             // all registers; those of which nothing was heard for longest come first
+	silent    order                  // all registers; those of which nothing was heard for longest come first
 	nextCheck time.Time              // of a key that was silent; not before
 	reads     int                    // under way
 	readsMost int                    // at once
@@ -86,7 +85,7 @@ type Registry struct {
 func New(owner Owner, sources Sources, readsMost int) *Registry {
 	return &Registry{
 		owner: owner, sources: sources, readsMost: readsMost,
-		keys: make(map[string]*register), unsettled: make(map[*register]struct{}), silent: list.New(),
+		keys: make(map[string]*register), unsettled: make(map[*register]struct{}),
 	}
 }
 
@@ -96,7 +95,7 @@ func (g *Registry) Add(w *watch.Watch, key string) {
 	r := g.keys[key]
 	if r == nil {
 		r = &register{key: key, told: time.Now()}
-		r.place = g.silent.PushBack(r)
+		g.silent.push(r)
 		g.keys[key] = r
 	}
 	r.watches = append(r.watches, w)
@@ -116,7 +115,7 @@ func (g *Registry) Remove(w *watch.Watch, key string) (unwatched bool) {
 	}
 	delete(g.keys, key)
 	delete(g.unsettled, r)
-	g.silent.Remove(r.place)
+	g.silent.remove(r)
 	if r.reading {
 		g.reads--
 	}
@@ -147,8 +146,7 @@ func (g *Registry) Work(now time.Time, due func(time.Time)) {
 // of that (ADR 4). Of a subscription that the server has ended nothing comes
 // any more, either.
 func (g *Registry) check(now time.Time, due func(time.Time)) {
-	for e := g.silent.Front(); e != nil; e = g.silent.Front() {
-		r, _ := e.Value.(*register)
+	for r := g.silent.first; r != nil; r = g.silent.first {
 		at := r.told.Add(silenceMost)
 		if at.Before(g.nextCheck) {
 			at = g.nextCheck
@@ -169,7 +167,8 @@ func (g *Registry) check(now time.Time, due func(time.Time)) {
 // spoke notes that the key's present state was told, or is asked for.
 func (g *Registry) spoke(r *register, now time.Time) {
 	r.told = now
-	g.silent.MoveToBack(r.place)
+	g.silent.remove(r)
+	g.silent.push(r)
 }
 
 // Read has a key read, for somebody has found it in a state that nobody told
