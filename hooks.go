@@ -69,12 +69,12 @@ func (h Hooks) of(e Election, cfg ElectionConfig, take func(engine.Hooks)) {
 		h.PerElection, more.PerElection = nil, nil
 		take(JoinHooks(h, more).engine())
 	}()
-	more.ask(h.PerElection, e, cfg)
+	ask(&more, h.PerElection, e, cfg)
 }
 
-// ask adds what a PerElection returns. If that panics, ask does, after it has
+// ask adds to h what a PerElection returns. If that panics, ask does, after it has
 // added what there is.
-func (h *Hooks) ask(perElection func(Election, ElectionConfig) Hooks, e Election, cfg ElectionConfig) {
+func ask(h *Hooks, perElection func(Election, ElectionConfig) Hooks, e Election, cfg ElectionConfig) {
 	defer func() {
 		cause := recover()
 		if p, is := cause.(partial); is {
@@ -174,8 +174,8 @@ func joined(f, g func(Election, ElectionConfig) Hooks) func(Election, ElectionCo
 					panic(partial{all, cause})
 				}
 			}()
-			defer all.ask(g, e, cfg) // even if f panics
-			all.ask(f, e, cfg)
+			defer ask(&all, g, e, cfg) // even if f panics
+			ask(&all, f, e, cfg)
 			return all
 		}
 	}

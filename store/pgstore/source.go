@@ -64,12 +64,12 @@ var errDeaf = errors.New("notifications do not arrive on a connection that liste
 // Where it heard nothing before, it waits first: a stalled server is heard
 // again soon, and a pooler that delivers nothing stays one.
 func (s source) Follow(ctx context.Context, news *feed.News) error {
-	if s.client.deaf > 0 {
+	if s.deaf > 0 {
 		select {
 		case <-ctx.Done():
-			s.client.deaf = 0 // the next watch begins with news if it can
+			s.deaf = 0 // the next watch begins with news if it can
 			return ctx.Err()
-		case <-time.After(min(5*time.Second<<min(s.client.deaf-1, 8), 5*time.Minute)):
+		case <-time.After(min(5*time.Second<<min(s.deaf-1, 8), 5*time.Minute)):
 		}
 	}
 	conn, err := s.listen(ctx)
@@ -82,11 +82,11 @@ func (s source) Follow(ctx context.Context, news *feed.News) error {
 			return ctx.Err() // which says nothing of the notifications
 		}
 		if errors.Is(err, errDeaf) {
-			s.client.deaf++
+			s.deaf++
 		}
 		return err
 	}
-	s.client.deaf = 0
+	s.deaf = 0
 	read, err := s.prepare(ctx, conn)
 	if err != nil {
 		return err

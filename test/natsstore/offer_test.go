@@ -380,7 +380,7 @@ func TestAnOfferIsMadeOnceBesideDenials(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer stop()
+		t.Cleanup(stop)
 	}
 	if err := nc.FlushWithContext(natslab.Within(t)); err != nil {
 		t.Fatal(err)

@@ -182,12 +182,18 @@ func TestBehindAPoolerNoSessionGoesOnListening(t *testing.T) {
 	}
 	// Transactions under way at once have as many sessions as the pooler has.
 	ctx := trial.Within(t)
+	var underWay []pgx.Tx
+	defer func() {
+		for _, tx := range underWay {
+			_ = tx.Rollback(ctx) // it wrote nothing
+		}
+	}()
 	for range 4 {
 		tx, err := pool.Begin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer tx.Rollback(ctx) //nolint:errcheck // it wrote nothing
+		underWay = append(underWay, tx)
 		var pid, channels int
 		if err := tx.QueryRow(ctx, "SELECT pg_backend_pid(), (SELECT count(*) FROM pg_listening_channels())", pgx.QueryExecModeExec).Scan(&pid, &channels); err != nil {
 			t.Fatal(err)

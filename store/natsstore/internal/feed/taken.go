@@ -156,7 +156,8 @@ func (s *Set) tried(f *Feed, answered bool) {
 	//nolint:errorlint // an equal error in another value is a new report
 	case reported != f.before:
 		s.doubt.open = true
-		if f.undecided++; f.undecided < undecidedMost {
+		f.undecided++
+		if f.undecided < undecidedMost {
 			s.retries = append(s.retries, f)
 			return
 		}
