@@ -142,6 +142,18 @@ func TestNoMoreRolesAreAskedForThanThereIsRoomFor(t *testing.T) {
 		asks(one, false, "while a role is awaited from who leads more")
 		do(func() { three.going = true })
 		asks(one, true, "when that role is being removed")
+		// Nor is a role asked for of who leads more, while one is awaited.
+		do(func() {
+			m.cfg.Spread, m.cfg.Pace, m.pull, m.others = true, 1, nil, map[string]int{"b": 9}
+			one.waitUntil = time.Now().Add(ttl)
+			m.seats["four"] = &seat{m: m, name: "four", leader: "b", term: 5}
+			m.uneven, m.next = true, time.Time{}
+			if m.balance(time.Now()); m.pull != nil {
+				t.Errorf("%s is asked for, beside what there is room for", m.pull.s.name)
+			}
+			m.pull = nil
+			delete(m.seats, "four")
+		})
 		asks(three, false, "being removed itself")
 		asks(two, false, "being ours")
 	})
