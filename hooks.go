@@ -95,7 +95,7 @@ type partial struct {
 	cause any
 }
 
-// String is for whoever recovers it before the election does.
+// String is what a recover that precedes the election's prints.
 func (p partial) String() string { return fmt.Sprint(p.cause) }
 
 // engine returns the hooks as the engine calls them, without PerElection.

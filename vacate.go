@@ -121,8 +121,8 @@ func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (Lead
 		if r.Revision != 0 || !errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknown) {
 			return info, err
 		}
-		// Written meanwhile, or read from a replica that lags: whoever held it
-		// may have left it.
+		// The record was written meanwhile, or a replica that lags answered.
+		// Its holder may have released it.
 		if entry, err = c.released(ctx, r.Group, entry.Revision, err); err != nil {
 			return info, err
 		}

@@ -97,8 +97,8 @@ func TestTasksAreRegisteredOnce(t *testing.T) {
 	}
 }
 
-// A registry that refuses one of them keeps none: whoever mends what was in the
-// way may try again.
+// Where the registry refuses one metric, none stays registered, so that the
+// program may try again.
 func TestTasksThatAreRefusedAreNotRegisteredInPart(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	// A registry never forgets the labels and the help that a name had.

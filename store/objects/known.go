@@ -89,8 +89,8 @@ func (r *registers) sweep() {
 // drop forgets a register, but not that its revisions may not come again when
 // it is made anew, where the clock alone does not see to that: it may be set
 // back. One revision stands for those of all that are forgotten, as long as the
-// clock has passed it, so that it holds up no other register. One that is ahead
-// is kept by itself. The caller holds mu.
+// clock has passed it, so that it delays no other register. A revision ahead of
+// the clock is kept with its own key. The caller holds mu.
 func (r *registers) drop(key string, k known) {
 	if k.most > instant(time.Now(), r.clock.now()) {
 		r.known[key] = known{most: k.most}

@@ -527,7 +527,7 @@ func TestARecordThatIsForgottenHasALargerRevisionWhenItIsMadeAgain(t *testing.T)
 	}
 }
 
-// One that is far ahead of the clock is no reason for others to be.
+// A revision far ahead of the clock does not raise those of other keys.
 func TestAForgottenRevisionThatIsAheadIsThatOfItsKeyAlone(t *testing.T) {
 	m := &memory{}
 	s := over(t, m, objects.Options{Every: time.Millisecond})

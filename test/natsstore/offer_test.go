@@ -391,7 +391,7 @@ func TestAnOfferIsMadeOnceBesideDenials(t *testing.T) {
 	defer cancel()
 	offered := make(chan error, 1)
 	go func() { offered <- c.Offer(ctx, "g", []byte("an offer")) }()
-	for denials := 0; denials < 5; {
+	for range 5 {
 		before := own.LastError()
 		if err := own.Publish("elsewhere", nil); err != nil {
 			t.Fatal(err)
@@ -402,7 +402,6 @@ func TestAnOfferIsMadeOnceBesideDenials(t *testing.T) {
 			}
 			return nil
 		})
-		denials++
 	}
 	outcome(t, <-offered, store.Unknown)
 	if err := c.Broadcast(natslab.Within(t), "g", []byte("the last")); err != nil {

@@ -170,8 +170,8 @@ func TestBehindAPoolerInTransactionMode(t *testing.T) {
 	trial.StaysConnected(t, s, 5*time.Second) // longer than a notification is waited for
 }
 
-// A session that goes on listening sends whoever it is lent to what nobody
-// takes there.
+// A session that goes on listening sends notifications to the next client that
+// the pooler lends it to, which does not read them.
 func TestBehindAPoolerNoSessionGoesOnListening(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)
