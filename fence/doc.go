@@ -8,6 +8,10 @@
 //
 //	accept a term if its number is larger than any seen, or equal with the same token.
 //
+// A number larger than [MaxTerm] is not a term of any election. Every guard
+// refuses it, and reports a mark that has it, instead of refusing all leaders
+// as stale.
+//
 // What is remembered is a [Mark]: a small value, whose method [Mark.Accept] is
 // the rule. It holds a digest of the token and not the token, so that whoever
 // reads a resource's state cannot pass for the leader.

@@ -41,6 +41,8 @@ func TestZeroMarkAcceptsEveryTermAndNoneThatIsNoTerm(t *testing.T) {
 	for _, bad := range []leader.Term{
 		{},
 		term(0, "a"),
+		term(fence.MaxTerm+1, "a"),
+		term(1<<64-1, "a"),
 		term(1, ""),
 		term(1, "two words"),
 		term(1, "new\nline"),
@@ -52,7 +54,7 @@ func TestZeroMarkAcceptsEveryTermAndNoneThatIsNoTerm(t *testing.T) {
 			t.Errorf("%d with a token of %d bytes: %v", bad.Number, len(bad.Token), err)
 		}
 	}
-	for _, good := range []leader.Term{term(1, "x"), term(1<<64-1, strings.Repeat("x", fence.MaxToken))} {
+	for _, good := range []leader.Term{term(1, "x"), term(fence.MaxTerm, strings.Repeat("x", fence.MaxToken))} {
 		if m, err := (fence.Mark{}).Accept(good); err != nil || m != fence.MarkOf(good) {
 			t.Errorf("%v: %v", good, err)
 		}
@@ -97,7 +99,7 @@ func TestNothingThatAGuardShowsContainsTheToken(t *testing.T) {
 }
 
 func TestMarkSurvivesItsText(t *testing.T) {
-	for _, m := range []fence.Mark{{}, {Term: 7}, fence.MarkOf(term(1<<64-1, "x"))} {
+	for _, m := range []fence.Mark{{}, {Term: 7}, fence.MarkOf(term(fence.MaxTerm, "x"))} {
 		text, err := m.MarshalText()
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +117,7 @@ func TestUnreadableMarkIsAnErrorAndNoMark(t *testing.T) {
 	digest := fence.Digest("x")
 	for _, text := range []string{
 		"", "7", "/", "x/", "-1/", "7/x", "7/" + digest[1:], "7/" + strings.ToUpper(digest), "0/" + digest,
-		"7/" + digest + "\n", "18446744073709551616/", "7/" + digest + digest,
+		"7/" + digest + "\n", "18446744073709551616/", "18446744073709551615/" + digest, "9007199254740993/", "7/" + digest + digest,
 	} {
 		m := fence.MarkOf(term(9, "y"))
 		if err := m.UnmarshalText([]byte(text)); !errors.Is(err, fence.ErrInvalid) || m != fence.MarkOf(term(9, "y")) {
@@ -152,13 +154,28 @@ func TestMarkIsAcceptedAsItsTermWouldBe(t *testing.T) {
 // Without a digest every holder of the number would be one leader.
 func TestMarkThatNamesNoTermIsNotAccepted(t *testing.T) {
 	digest := fence.Digest("t")
-	for _, bad := range []fence.Mark{{}, {Term: 7}, {Digest: digest}, {Term: 7, Digest: "t"}, {Term: 7, Digest: strings.ToUpper(digest)}} {
+	for _, bad := range []fence.Mark{{}, {Term: 7}, {Digest: digest}, {Term: 7, Digest: "t"}, {Term: 7, Digest: strings.ToUpper(digest)}, {Term: fence.MaxTerm + 1, Digest: digest}} {
 		gate := new(fence.Gate)
 		_, leave, err := gate.EnterMark(t.Context(), bad)
 		leave()
 		if m, markErr := (fence.Mark{}).AcceptMark(bad); !errors.Is(markErr, fence.ErrInvalid) || !errors.Is(err, fence.ErrInvalid) ||
 			!m.IsZero() || !gate.Last().IsZero() {
 			t.Errorf("%v: %v, and at a gate %v", bad, markErr, err)
+		}
+	}
+}
+
+// A mark that a version of before accepted, and stored. A leader that was told
+// that its term is stale would stop permanently.
+func TestGateWithAnImplausibleMarkReportsTheMark(t *testing.T) {
+	locked := fence.Mark{Term: 1<<64 - 1, Digest: fence.Digest("x")}
+	gate := fence.NewGate(locked)
+	_, leave, entered := gate.Enter(t.Context(), term(7, "a"))
+	leave()
+	_, accepted := locked.Accept(term(7, "a"))
+	for _, err := range []error{entered, accepted, gate.AcceptMark(t.Context(), fence.MarkOf(term(7, "a")))} {
+		if !errors.Is(err, fence.ErrInvalid) || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "mark 18446744073709551615/2d711642") {
+			t.Errorf("%v", err)
 		}
 	}
 }

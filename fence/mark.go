@@ -21,9 +21,15 @@ var (
 	ErrInvalid = errors.New("fence: invalid")
 )
 
-// MaxToken is the length in bytes of the longest token that guards take. Tokens
-// of package leader have 36.
-const MaxToken = 128
+const (
+	// MaxToken is the length in bytes of the longest token that guards take.
+	// Tokens of package leader have 36.
+	MaxToken = 128
+	// MaxTerm is the largest number of a term that guards take: 2^53. No
+	// election reaches it for two centuries, and a guard that accepted a larger
+	// one would refuse every leader from then on.
+	MaxTerm = 1 << 53
+)
 
 // A Mark is what a resource remembers: the latest term that it accepted, with
 // the SHA-256 of its token in place of the token. The zero Mark has seen
@@ -76,6 +82,11 @@ func (m Mark) AcceptMark(next Mark) (Mark, error) {
 }
 
 func (m Mark) succeed(next Mark) (Mark, error) {
+	if m.Term > MaxTerm {
+		// Every leader would be stale here, permanently.
+		return m, fmt.Errorf("%w: this resource's mark %v: the number must be at most %d: replace the mark by that of the latest term",
+			ErrInvalid, m, uint64(MaxTerm))
+	}
 	if next.Term > m.Term || next == m {
 		return next, nil
 	}
@@ -97,38 +108,47 @@ func (m Mark) MarshalText() ([]byte, error) {
 	return fmt.Appendf(nil, "%d/%s", m.Term, m.Digest), nil
 }
 
-// UnmarshalText reads what MarshalText wrote. Other text is an error that
-// matches ErrInvalid: a resource that cannot read its mark must not act, for
-// the zero Mark would accept everyone.
+// UnmarshalText reads what MarshalText wrote. Other text, and a number larger
+// than MaxTerm, is an error that matches ErrInvalid: a resource that cannot read
+// its mark must not act, for the zero Mark would accept everyone.
 func (m *Mark) UnmarshalText(text []byte) error {
 	number, digest, ok := strings.Cut(string(text), "/")
 	term, err := strconv.ParseUint(number, 10, 64)
 	read := Mark{Term: term, Digest: digest}
-	if !ok || err != nil || read.valid() != nil {
+	if !ok || err != nil {
 		return fmt.Errorf("%w: mark %.100q: want a number, a slash and a digest", ErrInvalid, text)
+	}
+	if err := read.valid(); err != nil {
+		return err
 	}
 	*m = read
 	return nil
 }
 
 // valid reports a mark that no guard wrote: a digest that is not 64 lower-case
-// hexadecimal digits (or empty), or one without a term.
+// hexadecimal digits (or empty), one without a term, or a term larger than
+// MaxTerm.
 func (m Mark) valid() error {
 	raw, err := hex.DecodeString(m.Digest)
 	ok := err == nil && m.Digest == strings.ToLower(m.Digest) && (len(raw) == sha256.Size || len(raw) == 0)
-	if !ok || m.Term == 0 && m.Digest != "" {
-		return fmt.Errorf("%w: mark of term %d with digest %.100q", ErrInvalid, m.Term, m.Digest)
+	switch {
+	case !ok || m.Term == 0 && m.Digest != "":
+		return fmt.Errorf("%w: mark of term %d with digest %.100q: want 64 lower-case hexadecimal digits, and none for term 0", ErrInvalid, m.Term, m.Digest)
+	case m.Term > MaxTerm:
+		return fmt.Errorf("%w: mark of term %d: the number must be at most %d", ErrInvalid, m.Term, uint64(MaxTerm))
 	}
 	return nil
 }
 
-// Check reports what is no term of any election: one without number, or whose
-// token is not 1 to MaxToken visible ASCII characters. The error matches
-// ErrInvalid and does not show the token.
+// Check reports what is no term of any election: one without number or with a
+// number larger than MaxTerm, or whose token is not 1 to MaxToken visible ASCII
+// characters. The error matches ErrInvalid and does not show the token.
 func Check(t leader.Term) error {
 	switch {
 	case t.Number == 0:
 		return fmt.Errorf("%w: a term without number: the caller does not lead", ErrInvalid)
+	case t.Number > MaxTerm:
+		return fmt.Errorf("%w: term %d: the number must be at most %d", ErrInvalid, t.Number, uint64(MaxTerm))
 	case t.Token == "" || len(t.Token) > MaxToken || strings.ContainsFunc(t.Token, invisible):
 		return fmt.Errorf("%w: the token of term %d must be 1 to %d visible ASCII characters", ErrInvalid, t.Number, MaxToken)
 	}

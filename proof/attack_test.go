@@ -253,6 +253,7 @@ func (l *lab) payloads(header, payload string) map[string]string {
 		"a term of zero":              set("term", `"0"`),
 		"a term in hexadecimal":       set("term", `"0x8"`),
 		"a term that is too large":    set("term", `"18446744073709551616"`),
+		"a term that none reaches":    set("term", `"9007199254740993"`),
 		"a term that is negative":     set("term", `"-1"`),
 		"no digest":                   set("digest", `""`),
 		"a digest that is cut":        set("digest", `"abcd"`),

@@ -40,8 +40,9 @@ type Statement struct {
 	Group string
 	// Leader is the leader's InstanceID (sub).
 	Leader string
-	// Term is the number of the term (term, a decimal string, since programs
-	// that read JSON numbers as floating point round those beyond 2^53).
+	// Term is the number of the term, at most fence.MaxTerm (term, a decimal
+	// string, since programs that read JSON numbers as floating point round
+	// those beyond 2^53).
 	Term uint64
 	// Digest is that of the term's token, as fence.Digest has it (digest). It
 	// identifies the term, and does not give its token away.
@@ -74,7 +75,7 @@ func (s Statement) valid() error {
 	case s.Audience != "" && !validName(s.Audience):
 		return fmt.Errorf("aud must be 1 to %d bytes of UTF-8", maxName)
 	case err != nil:
-		return errors.New("term and digest name no term")
+		return fmt.Errorf("term and digest name no term: %w", err)
 	case !s.Issued.Before(s.Until) || s.Issued.Unix() < 1 || s.Until.Unix() >= maxSeconds:
 		return errors.New("exp is not after iat, or either is out of range")
 	}

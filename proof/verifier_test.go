@@ -25,7 +25,7 @@ import (
 // has them.
 func TestProofIsAPlainJWT(t *testing.T) {
 	l := newLab(t, proof.VerifierOptions{Audience: "billing"})
-	s := statement(math.MaxUint64)
+	s := statement(fence.MaxTerm)
 	s.Audience = "billing"
 	text := l.sign(s)
 	parts := strings.Split(text, ".")
@@ -43,7 +43,7 @@ func TestProofIsAPlainJWT(t *testing.T) {
 	}
 	seconds := func(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
 	want := map[string]any{
-		"iss": "reports", "sub": "host-1", "aud": "billing", "term": "18446744073709551615", "digest": fence.Digest("token"),
+		"iss": "reports", "sub": "host-1", "aud": "billing", "term": "9007199254740992", "digest": fence.Digest("token"),
 		"iat": seconds(s.Issued), "exp": seconds(s.Until),
 	}
 	if asJSON(t, claims) != asJSON(t, want) {

@@ -59,6 +59,9 @@
 //	…
 //	COMMIT;
 //
+// Bind no number above 9007199254740992 (fence.MaxTerm): the row would refuse
+// every leader from then on.
+//
 // The digest is the SHA-256 of the token in lower-case hexadecimal, so that a
 // reader of the table cannot pass for the leader.
 //

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/fence"
@@ -48,8 +47,8 @@ func (f *Fence) Statements() Statements { return f.sql }
 //
 //   - fence.ErrStale, as a *fence.StaleError: a newer term was admitted. It
 //     stays so.
-//   - fence.ErrInvalid: no term, or no group's name, or a number that does not
-//     fit the column (2^63 and more).
+//   - fence.ErrInvalid: no term, or no group's name; or the table contains a
+//     mark of the group that no fence wrote.
 //   - all others are the driver's: deadlocks, serialization failures and busy
 //     databases among them, for which the transaction is repeated as usual.
 //
@@ -143,16 +142,17 @@ func (f *Fence) read(ctx context.Context, q interface {
 }, query, group string,
 ) (fence.Mark, error) {
 	var term int64
-	var m fence.Mark
-	switch err := q.QueryRowContext(ctx, query, group).Scan(&term, &m.Digest); {
+	var digest string
+	switch err := q.QueryRowContext(ctx, query, group).Scan(&term, &digest); {
 	case errors.Is(err, sql.ErrNoRows):
 		return fence.Mark{}, nil
 	case err != nil:
 		return fence.Mark{}, err
-	case term < 0:
-		return fence.Mark{}, fmt.Errorf("%w: term %d stands for group %q", fence.ErrInvalid, term, group)
 	}
-	m.Term = uint64(term)
+	var m fence.Mark
+	if err := m.UnmarshalText(fmt.Appendf(nil, "%d/%s", term, digest)); err != nil {
+		return fence.Mark{}, fmt.Errorf("the row of group %q: %w", group, err)
+	}
 	return m, nil
 }
 
@@ -162,9 +162,6 @@ func check(group string, t leader.Term) (fence.Mark, error) {
 	}
 	if err := fence.Check(t); err != nil {
 		return fence.Mark{}, err
-	}
-	if t.Number > math.MaxInt64 {
-		return fence.Mark{}, fmt.Errorf("%w: term %d is larger than a BIGINT", fence.ErrInvalid, t.Number)
 	}
 	return fence.MarkOf(t), nil
 }

@@ -220,6 +220,10 @@ func TestDeletedGuardStopsEveryoneUntilAPersonPutsAMark(t *testing.T) {
 			_, err := kv.Put(ctx, ordersKey, []byte("{}"))
 			return err
 		},
+		"overwrite with a number that no term has": func(ctx context.Context, kv jetstream.KeyValue) error {
+			_, err := kv.Put(ctx, ordersKey, []byte("18446744073709551615/"+fence.Digest("x")))
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := natslab.Start(t)

@@ -65,9 +65,9 @@ func TestRuleHoldsInTheTable(t *testing.T) {
 		e.mustWrite("g", term(7, "a"))
 		e.mustRefuse("g", term(6, "b"))
 		e.mustRefuse("g", term(7, "b"))
-		e.mustWrite("g", term(math.MaxInt64, "c"))
+		e.mustWrite("g", term(fence.MaxTerm, "c"))
 		e.mustRefuse("g", term(7, "a"))
-		if m, err := e.fence.Last(natslab.Within(t), e.db, "g"); err != nil || m != fence.MarkOf(term(math.MaxInt64, "c")) {
+		if m, err := e.fence.Last(natslab.Within(t), e.db, "g"); err != nil || m != fence.MarkOf(term(fence.MaxTerm, "c")) {
 			t.Errorf("%v, %v", m, err)
 		}
 		// Other groups, of which one differs by case only.
@@ -99,7 +99,7 @@ func TestWhatIsNoTermOrNoGroupIsRefused(t *testing.T) {
 		}{
 			{"g", leader.Term{}},
 			{"g", term(1, "")},
-			{"g", term(math.MaxInt64+1, "a")},
+			{"g", term(fence.MaxTerm+1, "a")},
 			{"", term(1, "a")},
 			{"a b", term(1, "a")},
 			{"'; DROP TABLE x; --", term(1, "a")},
@@ -113,6 +113,23 @@ func TestWhatIsNoTermOrNoGroupIsRefused(t *testing.T) {
 				}
 			}
 			_ = tx.Rollback()
+		}
+	})
+}
+
+// A version of before wrote it, or another program.
+func TestAnImplausibleMarkInTheTableIsReported(t *testing.T) {
+	each(t, func(t *testing.T, e *engine) {
+		e.exec(fmt.Sprintf("INSERT INTO %s (group_name, term, digest) VALUES ('g', %d, '%s')", e.table(), int64(math.MaxInt64), fence.Digest("x")))
+		admitted := e.write(natslab.Within(t), "g", term(7, "a"))
+		tx := e.begin()
+		shared := e.fence.AdmitShared(natslab.Within(t), tx, "g", term(7, "a"))
+		_ = tx.Rollback()
+		_, last := e.fence.Last(natslab.Within(t), e.db, "g")
+		for _, err := range []error{admitted, shared, last} {
+			if !errors.Is(err, fence.ErrInvalid) || !strings.Contains(err.Error(), `group "g"`) || !strings.Contains(err.Error(), "9223372036854775807") {
+				t.Errorf("%v", err)
+			}
 		}
 	})
 }
