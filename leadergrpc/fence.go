@@ -39,7 +39,8 @@ func Outgoing(ctx context.Context, group string, t leader.Term) context.Context 
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// Stated returns the group and the term that an incoming call states. The error
+// Stated returns the group and the term that an incoming call states, in a
+// handler behind RequireTerm those that were let in. The error
 // matches ErrNoTerm if it states none, and fence.ErrInvalid if that is
 // malformed: each key must be there once, the group a name that store.ValidKey
 // takes, the number a decimal without sign and leading zeros, and the token
@@ -47,6 +48,9 @@ func Outgoing(ctx context.Context, group string, t leader.Term) context.Context 
 func Stated(ctx context.Context) (group string, t leader.Term, err error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	groups, numbers, tokens := md.Get(KeyGroup), md.Get(KeyTerm), md.Get(KeyToken)
+	if t, ok := fence.FromContext(ctx); ok && len(groups) == 1 && len(tokens) == 0 {
+		return groups[0], t, nil
+	}
 	switch {
 	case len(groups)+len(numbers)+len(tokens) == 0:
 		return "", leader.Term{}, ErrNoTerm
@@ -107,7 +111,8 @@ func stating(ctx context.Context, group string) (context.Context, error) {
 // remembers the largest one. fence.Gate says how a gate outlives a restart
 // (Persist, NewGate), and keeps work of different terms apart: the handler's
 // context ends when a newer term arrives, which then waits for the handler to
-// return. Other calls are answered with
+// return; it carries the term (fence.FromContext), and its metadata has no token
+// any more. Other calls are answered with
 //
 //	FailedPrecondition  [ReasonStaleTerm], or [ReasonNoTerm]
 //	InvalidArgument     the metadata is malformed, or of a group that has no gate
@@ -151,7 +156,10 @@ func enter(ctx context.Context, gates map[string]*fence.Gate) (work context.Cont
 	if g == nil {
 		return nil, nil, fmt.Errorf("%w: %s is no group that is needed here", fence.ErrInvalid, KeyGroup)
 	}
-	return g.Enter(ctx, t)
+	// What forwards the metadata must not forward the token.
+	md, _ := metadata.FromIncomingContext(ctx) // a copy
+	md.Delete(KeyToken)
+	return g.Enter(fence.NewContext(metadata.NewIncomingContext(ctx, md), t), t)
 }
 
 // RefuseTerm returns the error for a call that err turned away, as

@@ -77,7 +77,7 @@ func TestAResourceAdmitsTheLatestTermOfEachGroup(t *testing.T) {
 func TestTermsDoNotOverlapInAResource(t *testing.T) {
 	entered, late := make(chan struct{}, 2), make(chan error, 1)
 	_, conn := resource(t, func(ctx context.Context) (string, error) {
-		if _, term, _ := leadergrpc.Stated(ctx); term.Number == 7 {
+		if term, _ := fence.FromContext(ctx); term.Number == 7 {
 			entered <- struct{}{}
 			<-ctx.Done()
 			late <- context.Cause(ctx)
@@ -105,6 +105,30 @@ func TestTermsDoNotOverlapInAResource(t *testing.T) {
 	}
 	if err := <-old; err == nil {
 		t.Error("the older call succeeded")
+	}
+}
+
+// A handler that forwards the metadata, or logs it, must not give the token
+// away.
+func TestTheHandlerOfAResourceGetsTheTermAndNotTheMetadataWithItsToken(t *testing.T) {
+	want := leader.Term{Number: 7, Token: token}
+	_, conn := resource(t, func(ctx context.Context) (string, error) {
+		md, _ := metadata.FromIncomingContext(ctx)
+		term, _ := fence.FromContext(ctx)
+		if term != want || len(md.Get(leadergrpc.KeyToken)) != 0 || len(md.Get(leadergrpc.KeyTerm)) != 1 || len(md.Get("trace")) != 1 {
+			t.Errorf("term %v, metadata %v", term, md)
+		}
+		group, stated, err := leadergrpc.Stated(ctx)
+		if err != nil || group != "a" || stated != want {
+			t.Errorf("stated: %q, %v, %v", group, stated, err)
+		}
+		return "done", nil
+	})
+	for _, method := range []string{who, listen} {
+		ctx := leadergrpc.Outgoing(metadata.AppendToOutgoingContext(t.Context(), "trace", "x"), "a", want)
+		if _, err := askIn(ctx, conn, method); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
 	}
 }
 

@@ -30,8 +30,9 @@ func Stamp(h http.Header, group string, t leader.Term) {
 	h.Set(HeaderToken, t.Token)
 }
 
-// Read returns the group and the term that the headers of a request state. The
-// error matches ErrNoTerm if they state none, and fence.ErrInvalid if they are
+// Read returns the group and the term that the headers of a request state. A
+// handler behind Require finds the term in its context instead. The error
+// matches ErrNoTerm if they state none, and fence.ErrInvalid if they are
 // malformed: each must stand there once, the group must be a name that
 // store.ValidKey takes, the number a decimal without sign and leading zeros,
 // and the token what fence.Check takes. That also bounds their length. No error

@@ -279,7 +279,7 @@ func TestRequestsOfDifferentTermsNeverOverlap(t *testing.T) {
 			t.Error("two at work")
 		}
 		defer inside.Add(-1)
-		if _, term, err := httpfence.Read(r.Header); err == nil && term.Number == 1 {
+		if term, _ := fence.FromContext(r.Context()); term.Number == 1 {
 			close(begun)
 			<-r.Context().Done()
 			if !errors.Is(context.Cause(r.Context()), fence.ErrStale) {
@@ -311,5 +311,28 @@ func TestHandlerRefusesWhatItsTransactionRefused(t *testing.T) {
 		t.Error(w.Code)
 	} else {
 		checkProblem(t, w)
+	}
+}
+
+// A handler that forwards the request, or logs its headers, must not give the
+// token away.
+func TestTheHandlerGetsTheTermAndNotTheHeaderWithItsToken(t *testing.T) {
+	want := leader.Term{Number: 7, Token: token}
+	for name, enter := range map[string]httpfence.Enter{"a gate": new(fence.Gate).Enter, "unguarded": httpfence.Unguarded} {
+		var got *http.Request
+		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+		httpfence.Stamp(r.Header, "reports", want)
+		r.Header.Set("Trace", "x")
+		httpfence.Require("reports", enter)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r })).
+			ServeHTTP(httptest.NewRecorder(), r)
+		if term, ok := fence.FromContext(got.Context()); !ok || term != want {
+			t.Errorf("%s: the context carries %v", name, term)
+		}
+		if got.Header.Get(httpfence.HeaderToken) != "" || got.Header.Get(httpfence.HeaderTerm) != "7" || got.Header.Get("Trace") != "x" {
+			t.Errorf("%s: the handler sees %v", name, got.Header)
+		}
+		if r.Header.Get(httpfence.HeaderToken) == "" {
+			t.Errorf("%s: the caller's request was changed", name)
+		}
 	}
 }

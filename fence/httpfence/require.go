@@ -22,15 +22,17 @@ type Enter func(ctx context.Context, t leader.Term) (work context.Context, leave
 //	http.Handle("/reports/", httpfence.Require("reports", gate.Enter)(reports))
 //
 // The handler's context is the work context of enter: it ends when a newer term
-// arrives, which then waits for the handler to return. The answers to all other
+// arrives, which then waits for the handler to return. It carries the term
+// (fence.FromContext), and the request has no header with the token any more.
+// The answers to all other
 // requests are in the package documentation; the handler sees none of them, of
 // whatever method. Mount it on the routes that change something. A handler that
 // finds out only in its own transaction that the term is stale answers with
 // [Refuse].
 //
 // A service whose state is in a database fences there (package sqlfence), in
-// the transaction of the request, with the term that [Read] returns; enter may
-// then be [Unguarded].
+// the transaction of the request, with the term of the handler's context; enter
+// may then be [Unguarded].
 func Require(group string, enter Enter) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,9 +47,18 @@ func Require(group string, enter Enter) func(http.Handler) http.Handler {
 				return
 			}
 			defer leave()
-			next.ServeHTTP(w, r.WithContext(work))
+			next.ServeHTTP(w, admitted(work, r, term))
 		})
 	}
+}
+
+// admitted returns a request as its handler sees it. What forwards the request
+// must not forward the token.
+func admitted(work context.Context, r *http.Request, t leader.Term) *http.Request {
+	r = r.WithContext(fence.NewContext(work, t))
+	r.Header = r.Header.Clone()
+	r.Header.Del(HeaderToken)
+	return r
 }
 
 // Unguarded is an Enter that lets every term in: the resource behind the

@@ -29,8 +29,8 @@ type service struct {
 }
 
 func (s *service) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	_, term, err := httpfence.Read(r.Header)
-	if err != nil {
+	term, ok := fence.FromContext(r.Context())
+	if !ok {
 		return
 	}
 	s.mu.Lock()
@@ -85,7 +85,7 @@ func post(ctx context.Context, client *http.Client, url string, term leader.Term
 // is not sent.
 func TestTransportOfAStalledLeaderSendsNothing(t *testing.T) {
 	s := new(service)
-	srv := httptest.NewServer(s)
+	srv := httptest.NewServer(httpfence.Require("ledger", httpfence.Unguarded)(s))
 	defer srv.Close()
 	nats := natslab.Start(t)
 	proxy := natslab.NewProxy(t, nats.Addr())

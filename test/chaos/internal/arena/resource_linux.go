@@ -56,9 +56,9 @@ func (r *Resource) Report() history.Resource {
 func ServeLedger(b *Bench) (url string, r *Resource) {
 	r = &Resource{saw: history.Resource{Name: "the HTTP ledger"}}
 	guarded := httpfence.Require(candidate.GuardedGroup, new(fence.Gate).Enter)(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		_, term, err := httpfence.Read(req.Header)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError) // the gate let it in
+		term, ok := fence.FromContext(req.Context())
+		if !ok {
+			http.Error(w, "the gate has let in no term", http.StatusInternalServerError)
 			return
 		}
 		r.accepted(history.Write{Term: term.Number, From: req.Header.Get(candidate.HeaderProcess)})
