@@ -29,6 +29,11 @@
 //     nothing about each other.
 //   - Marks move by compare-and-swap, or by one writer. Two writers that each
 //     store what they read plus one term undo one another.
+//   - Know who states a term. The rule orders terms and proves nothing: one
+//     request with a large number refuses every leader until the mark is reset.
+//     Let candidates alone reach the guard (client certificates, the network,
+//     the rights of a database or of NATS), or demand a proof of each new term
+//     ([Gate].Vet).
 //
 // # Ready guards
 //

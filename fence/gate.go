@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/seed-ff2cb582/leader"
@@ -20,6 +21,14 @@ type Gate struct {
 	// fails, nobody was let in, and the next caller of that term tries again.
 	// Set it before the first use.
 	Persist func(ctx context.Context, m Mark) error
+	// Vet, optional, refuses new terms: those without a proof (Verifier.Vet in
+	// module proof), or those above a ceiling of the resource's own. Without it,
+	// any caller can bring a number that keeps every leader out, so set it if
+	// callers other than leaders reach the gate. It is called before Persist,
+	// under the same conditions, for a term that supersedes the gate's mark. A
+	// term that is in is not vetted again. After an error nothing has changed,
+	// and the caller's error matches ErrRefused. Set it before the first use.
+	Vet func(ctx context.Context, m Mark) error
 
 	mu   sync.Mutex
 	last Mark
@@ -52,7 +61,7 @@ func (g *Gate) Last() Mark {
 // that was accepted earlier and still runs: it suits resources that check the
 // mark again in the act itself. Otherwise use Enter.
 //
-// Errors match ErrStale or ErrInvalid, or are those of Persist.
+// Errors match ErrStale, ErrInvalid or ErrRefused, or are those of Persist.
 func (g *Gate) Accept(ctx context.Context, t leader.Term) error {
 	if err := Check(t); err != nil {
 		return err
@@ -72,6 +81,11 @@ func (g *Gate) accept(ctx context.Context, m Mark) error {
 	next, err := g.last.AcceptMark(m)
 	if err != nil || next == g.last {
 		return err
+	}
+	if g.Vet != nil {
+		if err := g.Vet(ctx, next); err != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
 	}
 	if g.Persist != nil {
 		if err := g.Persist(ctx, next); err != nil {
@@ -100,8 +114,9 @@ func (g *Gate) accept(ctx context.Context, m Mark) error {
 //     older ones stay out.
 //
 // So an act that ignores its context delays its successor, and does not overlap
-// it. Errors match ErrStale or ErrInvalid, or are those of Persist, or the
-// cause of the end of ctx. With an error, work is ctx and leave does nothing.
+// it. Errors match ErrStale, ErrInvalid or ErrRefused, or are those of Persist,
+// or the cause of the end of ctx. With an error, work is ctx and leave does
+// nothing.
 func (g *Gate) Enter(ctx context.Context, t leader.Term) (work context.Context, leave func(), err error) {
 	if err := Check(t); err != nil {
 		return ctx, func() {}, err

@@ -274,3 +274,45 @@ func TestStalledLeaderActsNeverAgainBehindAGate(t *testing.T) {
 		t.Errorf("%d acts", len(log))
 	}
 }
+
+// Otherwise any caller could keep every leader out.
+func TestNewTermIsLetInOnlyIfTheGateVetsIt(t *testing.T) {
+	type key struct{}
+	unproved := errors.New("no proof")
+	var persisted []fence.Mark
+	g := &fence.Gate{
+		Vet: func(ctx context.Context, m fence.Mark) error {
+			if ctx.Value(key{}) != m {
+				return unproved
+			}
+			return nil
+		},
+		Persist: func(_ context.Context, m fence.Mark) error { persisted = append(persisted, m); return nil },
+	}
+	proved := func(n uint64) context.Context {
+		return context.WithValue(t.Context(), key{}, fence.MarkOf(term(n, "a")))
+	}
+	if err := g.Accept(t.Context(), term(7, "a")); !errors.Is(err, fence.ErrRefused) || !errors.Is(err, unproved) || !g.Last().IsZero() {
+		t.Errorf("the first term: %v, and the mark is %v", err, g.Last())
+	}
+	work, leave, err := g.Enter(proved(7), term(7, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	for _, ctx := range []context.Context{t.Context(), proved(7)} {
+		if _, _, err := g.Enter(ctx, term(fence.MaxTerm, "x")); !errors.Is(err, fence.ErrRefused) {
+			t.Errorf("a term without a proof: %v", err)
+		}
+	}
+	if work.Err() != nil || g.Last() != fence.MarkOf(term(7, "a")) || len(persisted) != 1 {
+		t.Errorf("a refused term ended the work: %v; the mark is %v, persisted were %v", work.Err(), g.Last(), persisted)
+	}
+	if err := g.Accept(t.Context(), term(7, "a")); err != nil {
+		t.Errorf("the term that is in: %v", err)
+	}
+	if err := g.Accept(proved(8), term(8, "a")); err != nil {
+		t.Errorf("the next leader: %v", err)
+	}
+	<-work.Done()
+}

@@ -19,6 +19,9 @@ var (
 	ErrStale = errors.New("fence: stale term")
 	// ErrInvalid: what was given is no term or no mark. See [Check].
 	ErrInvalid = errors.New("fence: invalid")
+	// ErrRefused: Gate.Vet refused a new term. The gate's mark stays, and the
+	// error wraps that of Vet.
+	ErrRefused = errors.New("fence: term refused")
 )
 
 const (

@@ -48,6 +48,9 @@
 //	leader-term   the term's number, decimal
 //	leader-token  the term's token
 //
-// The metadata is no authentication. A token is a secret among the leader and
-// its resources: use TLS.
+// The metadata is no authentication. A program that can call the resource can
+// state a large term, which keeps every leader out until the resource's mark is
+// reset. So let candidates alone call it, by client certificates or the network,
+// or demand a proof of each new term (fence.Gate.Vet). A token is a secret among
+// the leader and its resources: use TLS.
 package leadergrpc

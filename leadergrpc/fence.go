@@ -115,6 +115,7 @@ func stating(ctx context.Context, group string) (context.Context, error) {
 // any more. Other calls are answered with
 //
 //	FailedPrecondition  [ReasonStaleTerm], or [ReasonNoTerm]
+//	PermissionDenied    the gate refuses the term, for want of a proof for example (fence.Gate.Vet)
 //	InvalidArgument     the metadata is malformed, or of a group that has no gate
 //	Unavailable         the gate could not decide: its mark could not be stored, or the work of an earlier term did not
 //	                    end in time
@@ -174,6 +175,8 @@ func RefuseTerm(err error) error {
 			ReasonStaleTerm, map[string]string{keyTerm: strconv.FormatUint(stale.Last.Term, 10)})
 	case errors.Is(err, fence.ErrStale):
 		return errorOf(codes.FailedPrecondition, "stale term", ReasonStaleTerm, nil)
+	case errors.Is(err, fence.ErrRefused):
+		return status.Error(codes.PermissionDenied, fence.ErrRefused.Error()) // why, is the resource's own affair
 	case errors.Is(err, ErrNoTerm):
 		return errorOf(codes.FailedPrecondition, fmt.Sprintf("a leader's term is required, in %s, %s and %s", KeyGroup, KeyTerm, KeyToken),
 			ReasonNoTerm, nil)

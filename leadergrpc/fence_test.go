@@ -50,6 +50,7 @@ func TestAResourceAdmitsTheLatestTermOfEachGroup(t *testing.T) {
 		{of("b", 9, token), codes.FailedPrecondition}, // it has a mark from before a restart
 		{of("b", 41, token), codes.OK},                // and knows nothing of the other group
 		{of("c", 50, token), codes.InvalidArgument},
+		{of("a", 1<<64-1, token), codes.InvalidArgument},
 		{t.Context(), codes.FailedPrecondition},
 		{stated(leadergrpc.KeyGroup, "a", leadergrpc.KeyTerm, "70"), codes.InvalidArgument},
 		{stated(leadergrpc.KeyGroup, "a", leadergrpc.KeyTerm, "070", leadergrpc.KeyToken, token), codes.InvalidArgument},
@@ -105,6 +106,34 @@ func TestTermsDoNotOverlapInAResource(t *testing.T) {
 	}
 	if err := <-old; err == nil {
 		t.Error("the older call succeeded")
+	}
+}
+
+// As behind grpcproof.Unary, whose context carries what was proved.
+func TestAGateOfAResourceVetsATermByTheCallsContext(t *testing.T) {
+	type proved struct{}
+	gate := &fence.Gate{Vet: func(ctx context.Context, m fence.Mark) error {
+		if ctx.Value(proved{}) != m {
+			return errors.New("no proof")
+		}
+		return nil
+	}}
+	unary, _ := leadergrpc.RequireTerm(map[string]*fence.Gate{"a": gate}, leadergrpc.ServerOptions{})
+	term := leader.Term{Number: 7, Token: token}
+	call := func(ctx context.Context) error {
+		md := metadata.Pairs(leadergrpc.KeyGroup, "a", leadergrpc.KeyTerm, "7", leadergrpc.KeyToken, token)
+		_, err := unary(metadata.NewIncomingContext(ctx, md), nil, &grpc.UnaryServerInfo{FullMethod: who},
+			func(context.Context, any) (any, error) { return "done", nil })
+		return err
+	}
+	if err := call(t.Context()); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("without a proof: %v", err)
+	}
+	if err := call(context.WithValue(t.Context(), proved{}, fence.MarkOf(term))); err != nil {
+		t.Errorf("with a proof: %v", err)
+	}
+	if err := call(t.Context()); err != nil {
+		t.Errorf("in the term that is in: %v", err)
 	}
 }
 

@@ -83,8 +83,14 @@ func TestStatedTermsAreChecked(t *testing.T) {
 }
 
 func TestAResourcesOwnTroubleIsNotTold(t *testing.T) {
-	if err := leadergrpc.RefuseTerm(errors.New("dial db-7.internal")); status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "db-7") {
-		t.Error(err)
+	own := errors.New("dial db-7.internal")
+	for err, want := range map[error]codes.Code{
+		leadergrpc.RefuseTerm(own): codes.Unavailable,
+		leadergrpc.RefuseTerm(fmt.Errorf("%w: %w", fence.ErrRefused, own)): codes.PermissionDenied,
+	} {
+		if status.Code(err) != want || strings.Contains(err.Error(), "db-7") {
+			t.Errorf("%v, want %v", err, want)
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func (v *Verifier) AcceptAnswer(ctx context.Context, challenge, proof string) (S
 	}
 	s, err := v.verify(proof, audience)
 	if err == nil {
-		err = v.opts.Gate.AcceptMark(ctx, s.Mark())
+		err = v.opts.Gate.AcceptMark(NewContext(ctx, s), s.Mark())
 	}
 	if err != nil {
 		return Statement{}, err

@@ -148,7 +148,7 @@ func (v *Verifier) verify(proof, audience string) (Statement, error) {
 func (v *Verifier) Accept(ctx context.Context, proof string) (Statement, error) {
 	s, err := v.Verify(proof)
 	if err == nil {
-		err = v.opts.Gate.AcceptMark(ctx, s.Mark())
+		err = v.opts.Gate.AcceptMark(NewContext(ctx, s), s.Mark())
 	}
 	if err != nil {
 		return Statement{}, err
@@ -166,7 +166,7 @@ func (v *Verifier) Enter(ctx context.Context, proof string) (work context.Contex
 	if err != nil {
 		return ctx, func() {}, err
 	}
-	work, leave, err = v.opts.Gate.EnterMark(ctx, s.Mark())
+	work, leave, err = v.opts.Gate.EnterMark(NewContext(ctx, s), s.Mark())
 	if err != nil {
 		return ctx, func() {}, err
 	}
@@ -174,7 +174,26 @@ func (v *Verifier) Enter(ctx context.Context, proof string) (work context.Contex
 		leave()
 		return ctx, func() {}, err
 	}
-	return NewContext(work, s), leave, nil
+	return work, leave, nil
+}
+
+// Vet is a fence.Gate.Vet that demands a proof of each new term: it returns nil
+// for the term of a statement that was accepted for ctx (FromContext) and is of
+// this verifier's group, and ErrNoProof otherwise.
+//
+// So a resource to which leaders state their terms (packages httpfence and
+// leadergrpc) takes a new term only from a call that also shows a proof of it.
+// From then on the term's token is enough:
+//
+//	gate := &fence.Gate{Vet: verifier.Vet, Persist: …}
+//	guarded := httpfence.Require("reports", gate.Enter)(reports)
+//	http.Handle("/reports/", guarded)
+//	http.Handle("/reports/term", httpproof.Require(verifier)(guarded)) // first in each term
+func (v *Verifier) Vet(ctx context.Context, m fence.Mark) error {
+	if s, ok := FromContext(ctx); !ok || s.Group != v.group || s.Mark() != m {
+		return ErrNoProof
+	}
+	return nil
 }
 
 // open returns what a proof says, if one of the keys signed it.

@@ -286,3 +286,42 @@ func BenchmarkRefuse(b *testing.B) {
 		}
 	}
 }
+
+func TestVetTakesTheTermThatAnAcceptedProofOfTheGroupStates(t *testing.T) {
+	gate := new(fence.Gate)
+	l := newLab(t, proof.VerifierOptions{Gate: gate})
+	gate.Vet = l.Vet
+	s := l.accepted(t, l.sign(statement(7))) // the verifier's own gate vets what it has verified
+	work, leave, err := l.Enter(t.Context(), l.sign(statement(8)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	if err := l.Vet(work, fence.Mark{Term: 8, Digest: s.Digest}); err != nil {
+		t.Error(err)
+	}
+	challenge := proof.NewChallenge()
+	answer := statement(9)
+	answer.Audience = "answer to " + challenge
+	if _, err := l.AcceptAnswer(t.Context(), challenge, l.sign(answer)); err != nil {
+		t.Error(err)
+	}
+	other := s
+	other.Group = "invoices"
+	for name, c := range map[string]struct {
+		ctx context.Context
+		m   fence.Mark
+	}{
+		"no proof":             {t.Context(), s.Mark()},
+		"one of another term":  {work, s.Mark()},
+		"one of another token": {work, fence.Mark{Term: 8, Digest: fence.Digest("x")}},
+		"one of another group": {proof.NewContext(t.Context(), other), other.Mark()},
+	} {
+		if err := l.Vet(c.ctx, c.m); !errors.Is(err, proof.ErrNoProof) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := gate.AcceptMark(t.Context(), fence.Mark{Term: 10, Digest: s.Digest}); !errors.Is(err, fence.ErrRefused) {
+		t.Errorf("past the verifier: %v", err)
+	}
+}

@@ -222,6 +222,7 @@ func TestRequestsAreAnsweredByWhatTheyState(t *testing.T) {
 		"number 0":               {with(func(h http.Header) { h.Set(httpfence.HeaderTerm, "0") }), http.StatusBadRequest},
 		"a sign":                 {with(func(h http.Header) { h.Set(httpfence.HeaderTerm, "+8") }), http.StatusBadRequest},
 		"a leading zero":         {with(func(h http.Header) { h.Set(httpfence.HeaderTerm, "08") }), http.StatusBadRequest},
+		"2^64-1":                 {stated(1<<64-1, "x"), http.StatusBadRequest},
 		"2^64":                   {with(func(h http.Header) { h.Set(httpfence.HeaderTerm, "18446744073709551616") }), http.StatusBadRequest},
 		"a list":                 {with(func(h http.Header) { h.Set(httpfence.HeaderTerm, "7, 8") }), http.StatusBadRequest},
 	} {
@@ -267,6 +268,15 @@ func TestGateThatCannotDecideAnswers503AndNotWhy(t *testing.T) {
 	if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "secret") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+}
+
+func TestATermThatTheGateRefusesIsAnswered403AndNotWhy(t *testing.T) {
+	gate := &fence.Gate{Vet: func(context.Context, fence.Mark) error { return errors.New("secret rule") }}
+	w := ask(httpfence.Require("reports", gate.Enter)(http.NotFoundHandler()), stated(1, "x"))
+	if w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	checkProblem(t, w)
 }
 
 // A request of an older term is at work when one of a newer term arrives.

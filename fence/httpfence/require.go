@@ -23,12 +23,11 @@ type Enter func(ctx context.Context, t leader.Term) (work context.Context, leave
 //
 // The handler's context is the work context of enter: it ends when a newer term
 // arrives, which then waits for the handler to return. It carries the term
-// (fence.FromContext), and the request has no header with the token any more.
-// The answers to all other
-// requests are in the package documentation; the handler sees none of them, of
-// whatever method. Mount it on the routes that change something. A handler that
-// finds out only in its own transaction that the term is stale answers with
-// [Refuse].
+// (fence.FromContext), and the handler's request has no header with the token.
+// The answers to all other requests are in the package documentation; the
+// handler sees none of them, of whatever method. Mount it on the routes that
+// change something. A handler that finds out only in its own transaction that
+// the term is stale answers with [Refuse].
 //
 // A service whose state is in a database fences there (package sqlfence), in
 // the transaction of the request, with the term of the handler's context; enter
@@ -84,9 +83,9 @@ type problem struct {
 	Term uint64 `json:"term,omitempty"`
 }
 
-// Refuse answers a request that err turned away: with 412, 428 or 400 as the
-// package documentation says, and with 503 for an error of another kind, whose
-// text is not shown. Nothing must have been written to w before.
+// Refuse answers a request that err turned away: with 412, 428, 403 or 400 as
+// the package documentation says, and with 503 for an error of another kind,
+// whose text is not shown. Nothing must have been written to w before.
 func Refuse(w http.ResponseWriter, err error) {
 	p := problemOf(err)
 	w.Header().Set("Content-Type", "application/problem+json")
@@ -105,6 +104,8 @@ func problemOf(err error) problem {
 		}
 	case errors.Is(err, fence.ErrStale):
 		return problem{Title: "Stale term", Status: http.StatusPreconditionFailed}
+	case errors.Is(err, fence.ErrRefused):
+		return problem{Title: "Term refused", Status: http.StatusForbidden}
 	case errors.Is(err, ErrNoTerm):
 		return problem{
 			Title: "A leader's term is required", Status: http.StatusPreconditionRequired,

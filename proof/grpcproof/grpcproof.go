@@ -144,10 +144,14 @@ func Status(err error) error {
 		return nil
 	case errors.Is(err, fence.ErrStale):
 		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.Is(err, fence.ErrRefused):
+		return status.Error(codes.PermissionDenied, fence.ErrRefused.Error())
 	case errors.Is(err, proof.ErrInvalid):
 		return status.Error(codes.Unauthenticated, proof.ErrInvalid.Error())
 	case errors.Is(err, proof.ErrNoProof), errors.Is(err, proof.ErrExpired), errors.Is(err, proof.ErrNotYet):
 		return status.Error(codes.Unauthenticated, err.Error())
+	case errors.Is(err, fence.ErrInvalid): // the gate's own mark
+		return status.Error(codes.Unavailable, err.Error())
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err).Err()
 	default:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/fence"
+	"github.com/seed-ff2cb582/leader/fence/httpfence"
 	"github.com/seed-ff2cb582/leader/proof"
 	"github.com/seed-ff2cb582/leader/proof/httpproof"
 	"github.com/seed-ff2cb582/leader/store/memstore"
@@ -310,5 +311,52 @@ func TestAProofStaysAtItsHostWhateverTheTransportSays(t *testing.T) {
 	}
 	if err := send(below, "/?to=/again"); err != nil {
 		t.Errorf("to the same host: %v", err)
+	}
+}
+
+// A resource to which leaders state their terms, and which others can reach,
+// too.
+func TestAGateThatVetsTakesANewTermFromAProofAlone(t *testing.T) {
+	s := newService(t, proof.VerifierOptions{})
+	var disk fence.Mark
+	gate := &fence.Gate{Vet: s.verifier.Vet, Persist: func(_ context.Context, m fence.Mark) error { disk = m; return nil }}
+	stated := httpfence.Require("reports", gate.Enter)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	proved := httpproof.Require(s.verifier)(stated)
+	ask := func(h http.Handler, n uint64, token, text string) int {
+		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+		httpfence.Stamp(r.Header, "reports", leader.Term{Number: n, Token: token})
+		if text != "" {
+			r.Header.Set(httpproof.Header, text)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	of := func(n uint64) string { return s.sign(t, n, 0, time.Minute) }
+	for i, c := range []struct {
+		h     http.Handler
+		n     uint64
+		token string
+		proof string
+		want  int
+	}{
+		{stated, 7, "token", "", http.StatusForbidden},
+		{proved, 7, "token", "", http.StatusPreconditionRequired},
+		{proved, 7, "token", of(7), http.StatusOK},
+		{stated, 7, "token", "", http.StatusOK}, // it is in
+		{stated, fence.MaxTerm, "x", "", http.StatusForbidden},
+		{stated, fence.MaxTerm, "x", of(7), http.StatusForbidden}, // nobody looked at that proof
+		{proved, fence.MaxTerm, "x", of(7), http.StatusForbidden}, // a proof that was overheard
+		{proved, 8, "x", of(8), http.StatusForbidden},             // of another token
+		{stated, 7, "token", "", http.StatusOK},
+		{proved, 8, "token", of(8), http.StatusOK},
+		{stated, 7, "token", "", http.StatusPreconditionFailed},
+	} {
+		if got := ask(c.h, c.n, c.token, c.proof); got != c.want {
+			t.Errorf("%d: %d, want %d", i, got, c.want)
+		}
+	}
+	if disk != (fence.Mark{Term: 8, Digest: fence.Digest("token")}) {
+		t.Errorf("persisted was %v", disk)
 	}
 }
