@@ -120,7 +120,6 @@ func (b *Builder) Build(target resolver.Target, cc resolver.ClientConn, _ resolv
 	if target.URL.Host != "" || !store.ValidKey(group) {
 		return nil, fmt.Errorf("leadergrpc: target %q: must be %s:///GROUP", target.String(), Scheme)
 	}
-	c := &channel{cc: cc}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := b.followers[group]
@@ -128,6 +127,7 @@ func (b *Builder) Build(target resolver.Target, cc resolver.ClientConn, _ resolv
 		f = follow(b, group)
 		b.followers[group] = f
 	}
+	c := &channel{cc: cc, follower: f}
 	c.leave = func() { b.leave(f, c) }
 	f.join(c)
 	return c, nil
@@ -161,15 +161,20 @@ func (b *Builder) follower(group string) *follower {
 
 // A channel is one that follows a leader, seen from here.
 type channel struct {
-	cc    resolver.ClientConn
-	leave func()
+	cc       resolver.ClientConn
+	follower *follower
+	leave    func()
 	// placed: it was told an address last.
 	placed bool
 }
 
-// ResolveNow implements resolver.Resolver. There is nothing to hurry: changes
-// are pushed.
-func (c *channel) ResolveNow(resolver.ResolveNowOptions) {}
+// ResolveNow implements resolver.Resolver. gRPC calls it when it cannot connect
+// to an address, or has lost its connection there. There is nothing to hurry,
+// since changes are pushed, but a place that a server named is left.
+func (c *channel) ResolveNow(resolver.ResolveNowOptions) {
+	now, _ := c.follower.present()
+	c.follower.expire(now)
+}
 
 // Close implements resolver.Resolver. With the last channel to a group it
 // returns when the observer has.

@@ -20,6 +20,8 @@ const (
 // UnaryClient sends unary calls again that were refused for want of leadership
 // of the group ([RefusalOf]) or are repeatable (BuilderOptions), to the leader
 // that the observer knows of, or that the refusal names if its term is later.
+// A leader that was named counts until the observer reports one, or until it
+// cannot be reached or a call gives up on it.
 // From its first failure on such a call waits for a leader and a connection to
 // it, for as long as RetryFor allows, and if it says WaitForReady, for as long
 // as its context does. It is part of [Builder.DialOptions]; by itself, it waits
@@ -41,7 +43,8 @@ func (b *Builder) UnaryClient() grpc.UnaryClientInterceptor {
 		send := func(ctx context.Context) error { return invoke(ctx, method, req, reply, cc, opts...) }
 		patient := waits(opts)
 		for failed := error(nil); ; {
-			before, _ := b.follower(group).present()
+			f := b.follower(group)
+			before, _ := f.present()
 			var err error
 			if failed == nil || patient {
 				err = send(ctx)
@@ -51,6 +54,9 @@ func (b *Builder) UnaryClient() grpc.UnaryClientInterceptor {
 			r, refused := RefusalOf(err)
 			refused = refused && r.Group == group // that of another is one that the handler got
 			if !refused && !b.repeats(method, err) || !b.await(ctx, group, before, r, delay, until) {
+				if refused || failed != nil && status.Code(err) == codes.Unavailable {
+					f.expire(before)
+				}
 				return err
 			}
 			failed = err

@@ -23,7 +23,8 @@ type follower struct {
 	// mu is held while channels are told, so that each is told in order.
 	mu       sync.Mutex
 	channels map[*channel]struct{}
-	now      place
+	seen     place         // what the observer said last
+	now      place         // seen, or what a server said that refused a call
 	changed  chan struct{} // closed when now changes
 }
 
@@ -70,10 +71,11 @@ func (f *follower) observed(info leader.LeaderInfo) {
 		f.opts.Logger.Warn("the leader is silent", "group", f.group, "term", info.Term)
 		return
 	}
+	f.seen = f.placeOf(info)
 	if info.ID == "" && f.now.guessed && info.Term < f.now.term {
 		return // we hear only now of what the server knew that named the leader
 	}
-	f.move(f.placeOf(info))
+	f.move(f.seen)
 }
 
 // placeOf is where info says that the leader is.
@@ -115,6 +117,9 @@ func (f *follower) failed(err error) {
 	f.opts.Logger.Warn("the group cannot be observed", "group", f.group, "error", err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.seen.known {
+		f.seen.why = err.Error()
+	}
 	if !f.now.known {
 		f.now.why = err.Error()
 		for c := range f.channels {
@@ -124,8 +129,8 @@ func (f *follower) failed(err error) {
 }
 
 // hint takes in what a server says that refused a call. It counts until
-// something is observed: a server may have heard of a leader before we do, or
-// we may be cut off from the store.
+// something is observed, or it proves wrong (expire): a server may have heard of
+// a leader before we do, or we may be cut off from the store.
 func (f *follower) hint(r Refusal) {
 	if r.ID == "" || r.Group != f.group {
 		return
@@ -139,6 +144,20 @@ func (f *follower) hint(r Refusal) {
 	p.guessed, p.config = true, f.now.config
 	if p.address != "" {
 		f.move(p)
+	}
+}
+
+// expire goes back to what the observer says from a place that a server named,
+// if calls go there now: it cannot be reached, or does not serve. The server may
+// have been wrong, and the observer yields changes alone.
+func (f *follower) expire(p place) {
+	if !p.guessed {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.now == p {
+		f.move(f.seen)
 	}
 }
 

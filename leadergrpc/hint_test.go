@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ func TestAServersWordMovesCallsForALaterTermOfTheGroupAlone(t *testing.T) {
 	}{
 		"a later term":          {"reports", "z", "127.0.0.1", 6, true},
 		"the same term":         {"reports", "z", "127.0.0.1", 5, false},
+		"a term of no election": {"reports", "z", "127.0.0.1", fence.MaxTerm + 1, false},
 		"an earlier term":       {"reports", "z", "127.0.0.1", 4, false},
 		"that of another":       {"other", "z", "127.0.0.1", 6, false},
 		"one that names nobody": {"reports", "", "127.0.0.1", 6, false},
@@ -72,6 +74,59 @@ func TestAServersWordMovesCallsForALaterTermOfTheGroupAlone(t *testing.T) {
 				t.Errorf("%q, %v", answer, err)
 			}
 		})
+	}
+}
+
+// once refuses the first call, and serves the others.
+func once(refuse handler, id string) handler {
+	var refused atomic.Bool
+	return func(ctx context.Context) (string, error) {
+		if !refused.Swap(true) {
+			return refuse(ctx)
+		}
+		return id, nil
+	}
+}
+
+// The observer knows the leader all along, and yields changes alone.
+func TestALeaderThatWasNamedAndCannotBeReachedIsLeftForTheObserved(t *testing.T) {
+	dead := listenTCP(t)
+	nobody := dead.Addr().String()
+	_ = dead.Close()
+	a := &instance{id: "a", serve: once(refuses(t, "reports", "z", nobody, 9), "a")}
+	l := listenTCP(t)
+	a.address = l.Addr().String()
+	serveOn(t, l, a, unguarded())
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{RetryFor: patience})
+	conn.Connect()
+	seen <- a.is(5)
+	for i := range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		if got, err := askIn(ctx, conn, who, grpc.WaitForReady(true)); err != nil || got != "a" {
+			t.Errorf("call %d: %q, %v", i, got, err)
+		}
+		cancel()
+	}
+}
+
+// The server that named it may have been wrong.
+func TestALeaderThatWasNamedAndDoesNotServeIsLeftWhenTheCallGivesUp(t *testing.T) {
+	z, a := &instance{id: "z", serve: refuses(t, "reports", "", "", 0)}, &instance{id: "a"}
+	at, l := listenTCP(t), listenTCP(t)
+	a.address = l.Addr().String()
+	a.serve = once(refuses(t, "reports", "z", at.Addr().String(), 9), "a")
+	serveOn(t, at, z, unguarded())
+	serveOn(t, l, a, unguarded())
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{RetryFor: 300 * time.Millisecond})
+	conn.Connect()
+	seen <- a.is(5)
+	if _, err := ask(t, conn, who, grpc.WaitForReady(true)); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("the call that was sent there: %v", err)
+	}
+	if got, err := ask(t, conn, who, grpc.WaitForReady(true)); err != nil || got != "a" {
+		t.Errorf("the next one: %q, %v", got, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/fence"
 )
 
 // Domain is that of the google.rpc.ErrorInfo in the errors of this package, and
@@ -46,7 +47,8 @@ type Refusal struct {
 	ID      string
 	Address string
 	// Term is the number of the leader's term; of the last one that the server
-	// knows of if nobody leads.
+	// knows of if nobody leads. A number larger than fence.MaxTerm, which no
+	// election reaches, is read as 0.
 	Term uint64
 }
 
@@ -57,7 +59,10 @@ func RefusalOf(err error) (r Refusal, ok bool) {
 		return Refusal{}, false
 	}
 	m := info.GetMetadata()
-	term, _ := strconv.ParseUint(m[keyTerm], 10, 64) // what is no number is no term
+	term, bad := strconv.ParseUint(m[keyTerm], 10, 64)
+	if bad != nil || term > fence.MaxTerm {
+		term = 0
+	}
 	return Refusal{Group: m[keyGroup], ID: m[keyLeader], Address: m[keyAddress], Term: term}, true
 }
 
