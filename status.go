@@ -73,6 +73,7 @@ func TermFromContext(ctx context.Context) (Term, bool) {
 // by slog, and text by fmt, show a short hash in the place of the token; other
 // encodings, such as JSON, hold the token itself.
 type ElectionStatus struct {
+	Address          string    // of this candidate: ElectionConfig.Address
 	State            string    // one of the State constants
 	IsLeader         bool      // IsLeader() at the same instant
 	LeaderID         string    // who leads, as far as this candidate knows; empty if nobody or unknown
@@ -175,7 +176,7 @@ func (l LeaderInfo) info() leadership.Info {
 // statusOf is a candidate's status in the words of this package.
 func statusOf(s engine.Status) ElectionStatus {
 	return ElectionStatus{
-		State: s.State, IsLeader: s.IsLeader, LeaderID: s.LeaderID, LeaderTerm: s.LeaderTerm, Token: s.Term.Token, Term: s.Term.Number,
+		Address: s.Address, State: s.State, IsLeader: s.IsLeader, LeaderID: s.LeaderID, LeaderTerm: s.LeaderTerm, Token: s.Term.Token, Term: s.Term.Number,
 		Transitions: s.Transitions, Acquired: s.Acquired.Time(), Renewed: s.Renewed.Time(), TrustUntil: s.TrustUntil, LastHeartbeat: s.LastHeartbeat, LastTransition: s.LastTransition, Reason: Reason(s.Reason),
 		Revision: s.Revision, ConnectionStatus: s.ConnectionStatus, Barred: Reason(s.Barred),
 		LastError: s.LastError, LastErrorAt: s.LastErrorAt,

@@ -37,13 +37,16 @@ func TestStatusTellsWhatIsKnownInEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, begun := memstore.New(), time.Now()
 		cfg := config("a")
-		cfg.DemoteTimeout = time.Minute
+		cfg.DemoteTimeout, cfg.Address = time.Minute, "10.0.0.1:80"
 		a := candidate(t, st, cfg)
 		a.OnDemote(func() { time.Sleep(time.Second) })
 		demand := func(e leader.Election, want leader.ElectionStatus) {
 			t.Helper()
 			synctest.Wait()
 			want.ConnectionStatus = "CONNECTED"
+			if e == a {
+				want.Address = cfg.Address
+			}
 			if got := e.Status(); got != want {
 				t.Fatalf("%+v, want\n%+v", got, want)
 			}

@@ -143,6 +143,7 @@ func (c *Candidate) self(info *leadership.Info) bool {
 // A Status is what a candidate knows at one instant. The fields are those of
 // leader.ElectionStatus.
 type Status struct {
+	Address          string
 	State            string
 	IsLeader         bool
 	LeaderID         string
@@ -166,7 +167,7 @@ type Status struct {
 func (c *Candidate) Status() Status {
 	s := c.snap.Load()
 	st := Status{
-		State: stateName(s.state), LastTransition: s.at, Reason: s.reason,
+		Address: c.cfg.Address, State: stateName(s.state), LastTransition: s.at, Reason: s.reason,
 		ConnectionStatus: c.io.connState().String(), Barred: barred(s.bars),
 	}
 	if f := c.report.lastErr.Load(); f != nil {
