@@ -244,7 +244,12 @@ func announce(h http.Header, l Leader) {
 		return
 	}
 	h.Set(TermHeader, strconv.FormatUint(l.Term, 10))
-	if l.Address != "" && !strings.ContainsFunc(l.Address, func(r rune) bool { return r < ' ' || r > '~' }) {
+	if printable(l.Address) {
 		h.Set(AddressHeader, l.Address)
 	}
+}
+
+// printable reports whether a header can contain an address.
+func printable(address string) bool {
+	return address != "" && !strings.ContainsFunc(address, func(r rune) bool { return r < ' ' || r > '~' })
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/internal/webbase"
 )
 
@@ -15,11 +16,21 @@ import (
 // has been sent: the number of the term.
 const TermParam = "leader-term"
 
-// RefusalHeader is set in each answer that [Redirect] gives in place of the
-// handler, so that clients know that no handler has seen the request. Its value
-// is one of the constants. A handler may set it, too, with a 503, if it has
-// done nothing.
-const RefusalHeader = "Leader-Refusal"
+// Headers of an answer that [Redirect] gives in place of the handler, so that
+// clients know that no handler has seen the request.
+const (
+	// RefusalHeader has the reason: one of the constants below. Redirect removes
+	// it from a handler's own answer, which the handler may have got from another
+	// server. A handler that has done nothing calls [Refuse].
+	RefusalHeader = "Leader-Refusal"
+	// GroupHeader is the name of the group in which this instance stands. A
+	// client of another group takes the answer for one of a handler.
+	GroupHeader = "Leader-Group"
+	// RefusedByHeader is the ElectionConfig.Address of this instance, if it has
+	// one. A client that went to another address takes the answer for one of a
+	// handler there: groups in different stores may have one name.
+	RefusedByHeader = "Leader-Refused-By"
+)
 
 // The values of RefusalHeader.
 const (
@@ -45,7 +56,7 @@ type RedirectOptions struct {
 // which keeps method and body) from everywhere else. Where no leader is known,
 // the answer is 503 with Retry-After. Both are marked by [RefusalHeader]. A
 // client of package leaderhttp goes to the leader by itself, and follows them
-// safely.
+// safely. The handler's own answers carry no such mark: see RefusalHeader.
 //
 // No client is sent in circles: the address to which it is sent carries the
 // leader's term ([TermParam], taken off again before next is called), and
@@ -70,7 +81,7 @@ type redirect struct {
 func (h *redirect) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query, sent := cutTerm(r.URL.RawQuery)
 	if h.e.IsLeader() || h.opts.Local != nil && h.opts.Local(r) {
-		h.next.ServeHTTP(w, unmarked(r, query))
+		h.guard(w, unmarked(r, query))
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -78,14 +89,14 @@ func (h *redirect) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	base := h.target(r, info)
 	switch {
 	case info.ID == "":
-		unavailable(w, RefusalNoLeader, "nobody leads")
+		h.unavailable(w, info.Group, RefusalNoLeader, "nobody leads")
 	case base == nil:
-		unavailable(w, RefusalNoAddress, "the leader has no address")
+		h.unavailable(w, info.Group, RefusalNoAddress, "the leader has no address")
 	case info.Term <= sent:
-		unavailable(w, RefusalNotLater, fmt.Sprintf("no leader is known after term %d", sent))
+		h.unavailable(w, info.Group, RefusalNotLater, fmt.Sprintf("no leader is known after term %d", sent))
 	default:
 		announce(w.Header(), Leader{ID: info.ID, Address: info.Address, Term: info.Term})
-		w.Header().Set(RefusalHeader, RefusalElsewhere)
+		h.mark(w.Header(), info.Group, RefusalElsewhere)
 		w.Header().Set("Location", location(base, r, query, info.Term))
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	}
@@ -102,8 +113,21 @@ func (h *redirect) target(r *http.Request, info leader.LeaderInfo) *url.URL {
 	return base
 }
 
-func unavailable(w http.ResponseWriter, refusal, why string) {
-	w.Header().Set(RefusalHeader, refusal)
+// mark marks a refusal.
+func (h *redirect) mark(header http.Header, group, refusal string) {
+	header.Set(RefusalHeader, refusal)
+	header.Set(GroupHeader, group)
+	if address := h.e.Status().Address; printable(address) {
+		header.Set(RefusedByHeader, address)
+	}
+}
+
+func (h *redirect) unavailable(w http.ResponseWriter, group, refusal, why string) {
+	h.mark(w.Header(), group, refusal)
+	unavailable(w, why)
+}
+
+func unavailable(w http.ResponseWriter, why string) {
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, why, http.StatusServiceUnavailable)
 }
@@ -149,7 +173,7 @@ func unmarked(r *http.Request, query string) *http.Request {
 }
 
 // cutTerm takes the marks out of a query, and returns the highest term. One
-// that is no number counts as none.
+// that is not a number, or that no election reaches, counts as none.
 func cutTerm(raw string) (query string, term uint64) {
 	if !strings.Contains(raw, TermParam+"=") {
 		return raw, 0
@@ -161,8 +185,9 @@ func cutTerm(raw string) (query string, term uint64) {
 			rest = append(rest, part)
 			continue
 		}
-		n, _ := strconv.ParseUint(value, 10, 64) // out of range is the largest, and anything else 0
-		term = max(term, n)
+		if n, err := strconv.ParseUint(value, 10, 64); err == nil && n <= fence.MaxTerm {
+			term = max(term, n)
+		}
 	}
 	return strings.Join(rest, "&"), term
 }

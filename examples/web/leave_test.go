@@ -156,8 +156,23 @@ func TestACopyThatLeavesHandsOverBeforeItEnds(t *testing.T) {
 // A copy may be asked before its term has begun for the service: the election
 // leads a moment earlier.
 func TestWhatIsNotCountedMayBeAskedAgain(t *testing.T) {
+	e, err := leader.NewElectionWithStore(memstore.New(), leader.ElectionConfig{
+		Group: group, InstanceID: "a", TTL: time.Minute, HeartbeatInterval: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer e.Stop() //nolint:errcheck // the test is over
+	for info := range e.Observe(t.Context()) {
+		if info.ID != "" {
+			break
+		}
+	}
 	w := httptest.NewRecorder()
-	(&service{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/count", http.NoBody))
+	handler(e, &service{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/count", http.NoBody))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get(probe.RefusalHeader) == "" {
 		t.Errorf("status %d, %v", w.Code, w.Header())
 	}

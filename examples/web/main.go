@@ -181,16 +181,13 @@ func (s *service) end() {
 	s.term = nil
 }
 
-func (s *service) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// Once more, right before the act: the request may have waited since it was
 	// let in.
 	if s.term == nil || s.term.Err() != nil {
-		// Nothing was counted, so whoever asks may ask again: leaderhttp does.
-		w.Header().Set(probe.RefusalHeader, probe.RefusalNoLeader)
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "this copy does not lead", http.StatusServiceUnavailable)
+		probe.Refuse(w, r) // nothing was counted, so a client may ask again, as leaderhttp does
 		return
 	}
 	term, _ := leader.TermFromContext(s.term)
