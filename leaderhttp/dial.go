@@ -42,7 +42,7 @@ type dial struct {
 // is true then.
 func (a *attempt) dial(out *http.Request) (*http.Response, error) {
 	ctx, end := context.WithCancelCause(out.Context())
-	d := &dial{t: a.t, term: a.term, begun: time.Now(), end: end}
+	d := &dial{t: a.t, term: a.dest.Term, begun: time.Now(), end: end}
 	trace := &httptrace.ClientTrace{GetConn: d.seeks, GotConn: d.got}
 	resp, err := a.t.opts.Transport.RoundTrip(out.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	sent, given := d.over()

@@ -123,7 +123,7 @@ func TestARequestThatWasRefusedLateGoesToTheLeaderThatIsKnown(t *testing.T) {
 		n := newNetwork(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.Host == "a:80" {
 				time.Sleep(2 * leaderhttp.DefaultRetryFor)
-				status(421)(w, r)
+				refusal(421, probe.RefusalNoLeader)(w, r)
 			}
 		})
 		client := reach(t, told(after(3*time.Second, at("b", "b:80", 2)), at("a", "a:80", 1)), leaderhttp.Options{Transport: n})
@@ -195,18 +195,22 @@ func TestADialIsNotEndedForARequestThatCannotBeSentAgain(t *testing.T) {
 func TestADialToWhereARefusalLedGoesOnWhenThatLeaderIsSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		to    string
+		term  string // by the refusal
 		later leader.LeaderInfo
 		want  map[string]int
 	}{
-		"it leads":          {"far:80", at("b", "far:80", 2), map[string]int{"a:80": 1, "far:80": 1}},
-		"another one leads": {"gone:80", at("c", "next:80", 3), map[string]int{"a:80": 1, "gone:80": 1, "next:80": 1}},
+		"it leads":          {"far:80", "2", at("b", "far:80", 2), map[string]int{"a:80": 1, "far:80": 1}},
+		"another one leads": {"gone:80", "2", at("c", "next:80", 3), map[string]int{"a:80": 1, "gone:80": 1, "next:80": 1}},
+		"it names a term that no election reaches": {
+			"gone:80", "18446744073709551615", at("c", "next:80", 3), map[string]int{"a:80": 1, "gone:80": 2, "next:80": 1},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNetwork(t, func(w http.ResponseWriter, r *http.Request) {
 					if r.Host == "a:80" {
-						w.Header().Set(probe.TermHeader, "2")
-						status(307, probe.RefusalHeader, probe.RefusalElsewhere, "Location", "http://"+c.to+"/")(w, r)
+						w.Header().Set(probe.TermHeader, c.term)
+						refusal(307, probe.RefusalElsewhere, "Location", "http://"+c.to+"/")(w, r)
 					}
 				})
 				news := after(400*time.Millisecond, at("b", c.to, 2))

@@ -11,13 +11,24 @@
 //	resp, err := client.Get("http://reports/today")
 //
 // The host of the URL is a name of yours for the group: nothing is looked up
-// under it, and cookies and relative redirects go by it.
+// under it, and cookies and relative redirects go by it. A service may redirect
+// to that host or to the leader's; a redirect to another one fails with
+// [ErrRedirected].
 //
 // A request is sent again where it is certain that no handler has seen it, and
-// nowhere else: where the server that got it does not lead (the answers of
-// [probe.Redirect], which are marked), where it says 421 Misdirected Request
-// (RFC 9110, section 15.5.20: such a request may be repeated "whether or not
-// the request method is idempotent"), and where no connection could be opened.
+// nowhere else: where the server that got it refuses since it does not lead, and
+// where no connection could be opened. A refusal is an answer of 307, 421 or 503
+// with the header Leader-Refusal, and the group's name in Leader-Group, as those
+// of [probe.Redirect]. If it has the address of the server that refuses, in
+// Leader-Refused-By, that must be the one of the record by which the request was
+// sent, unless Options.Base maps addresses. So a refusal of another group, which
+// the leader's handler may have got and passed on, is an answer like others, or
+// ErrRedirected if it is a redirect; and so is one of a version of probe.Redirect
+// that does not name its group. Update servers before their clients: until then
+// a request that a follower of before refuses fails, and is not sent again.
+// Servers should be behind probe.Redirect, which keeps refusals out of what
+// their handlers answer.
+//
 // A host that is gone would hold a request up for as long as the transport
 // below tries to connect: when another leader is seen, a request that has had
 // no connection for a quarter of a second is given up, and goes to that leader.

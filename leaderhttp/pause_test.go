@@ -44,11 +44,10 @@ func TestTheNextLeaderIsAskedAgainSoonHoweverLongTheLastOneWasTried(t *testing.T
 		const failover = 5 * time.Second
 		asked := 0
 		l := &pipes{make(chan net.Conn), make(chan struct{})}
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked++
 			if asked == 1 {
-				w.Header().Set(probe.RefusalHeader, probe.RefusalNoLeader)
-				w.WriteHeader(http.StatusServiceUnavailable)
+				refusal(503, probe.RefusalNoLeader)(w, r)
 			}
 		})}
 		go func() { _ = server.Serve(l) }()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/internal/webbase"
 	"github.com/seed-ff2cb582/leader/probe"
@@ -55,9 +56,10 @@ type Options struct {
 // A Transport is an http.RoundTripper that sends requests to the leader: see
 // the package documentation. Its methods may be called concurrently.
 type Transport struct {
-	opts Options
-	end  context.CancelFunc
-	done chan struct{}
+	opts   Options
+	mapped bool // Options.Base maps the addresses of records to others
+	end    context.CancelFunc
+	done   chan struct{}
 
 	mu      sync.Mutex
 	now     seen
@@ -76,9 +78,11 @@ var _ http.RoundTripper = (*Transport)(nil)
 
 // New returns a transport that follows what observe yields until Close: the
 // present state of one group first, then each change, as leader.Observe and
-// leader.ObserveWithStore do.
+// leader.ObserveWithStore do. LeaderInfo.Group must be set: refusals of other
+// groups are not believed.
 func New(observe func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error], opts Options) *Transport {
-	if opts.Base == nil {
+	mapped := opts.Base != nil
+	if !mapped {
 		opts.Base = baseOf
 	}
 	if opts.Transport == nil {
@@ -94,7 +98,7 @@ func New(observe func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error], 
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &Transport{opts: opts, end: cancel, done: make(chan struct{}), changed: make(chan struct{}), dials: map[*dial]struct{}{}}
+	t := &Transport{opts: opts, mapped: mapped, end: cancel, done: make(chan struct{}), changed: make(chan struct{}), dials: map[*dial]struct{}{}}
 	go func() {
 		defer close(t.done)
 		for info, err := range observe(ctx) {
@@ -154,23 +158,33 @@ func (t *Transport) present() (seen, <-chan struct{}) {
 	return t.now, t.changed
 }
 
-// RoundTrip sends a request to the leader. Errors match ErrNoLeader or
-// ErrGivenUp, are those of the request's context, or of the transport below. As
-// some of the latter, ErrGivenUp leaves open whether the request was sent.
+// RoundTrip sends a request to the leader. Errors match ErrNoLeader,
+// ErrGivenUp or ErrRedirected, are those of the request's context, or of the
+// transport below. As some of the latter, ErrGivenUp leaves open whether the
+// request was sent.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
 		closeBody(r)
 		return nil, fmt.Errorf("leaderhttp: unsupported protocol scheme %q", r.URL.Scheme)
 	}
-	a := &attempt{t: t, r: r, until: time.Now().Add(t.opts.RetryFor)}
+	name, err := nameOf(r)
+	if err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	a := &attempt{t: t, r: r, name: name, until: time.Now().Add(t.opts.RetryFor)}
 	if err := a.await(); err != nil {
 		closeBody(r)
 		return nil, err
 	}
 	for {
 		resp, err := a.send()
-		if !a.unserved(resp, err) || !a.replayable() {
-			return resp, err
+		switch {
+		case a.foreign(resp):
+			discard(resp)
+			return nil, fmt.Errorf("%w: the server that refuses is not the leader that was asked, or does not name its group", ErrRedirected)
+		case !a.unserved(resp, err) || !a.replayable():
+			return a.answered(resp), err
 		}
 		what := err
 		if resp != nil {
@@ -207,14 +221,16 @@ const (
 type attempt struct {
 	t     *Transport
 	r     *http.Request
+	name  string // of the group, for the caller: see nameOf
 	until time.Time
 	waits int // so far, for another try with this leader
 	tries int
-	sent  *url.URL // where it went last, nil if nowhere so far
-	to    seen     // by what it was sent
-	base  *url.URL // where that leader is reached
-	at    *url.URL // where it goes next if a server has said so
-	term  uint64   // of the leader to which it goes, as far as is known
+	out   *http.Request     // as it was sent last
+	sent  *url.URL          // where it went last, nil if nowhere so far
+	to    seen              // by what it was sent
+	base  *url.URL          // where that leader is reached
+	at    *url.URL          // where it goes next if a server has said so
+	dest  leader.LeaderInfo // the leader to which it goes, as far as is known
 	// unsent: it was given up before it was sent.
 	unsent bool
 	// reading are the bodies of a request with trailers that may be read still.
@@ -226,7 +242,14 @@ func (a *attempt) send() (*http.Response, error) {
 	if err := a.settle(); err != nil {
 		return nil, err
 	}
-	out := a.r.Clone(a.r.Context())
+	to := a.at
+	if to == nil {
+		below := webbase.Below(a.base, a.r.URL)
+		below.RawQuery = a.r.URL.RawQuery
+		to = &below
+	}
+	out := a.r.Clone(context.WithValue(a.r.Context(), askedKey{}, asked{name: a.name, by: a.r.URL, leader: to.Host}))
+	out.URL = to
 	if a.sent != nil && a.r.GetBody != nil {
 		body, err := a.r.GetBody()
 		if err != nil {
@@ -238,14 +261,7 @@ func (a *attempt) send() (*http.Response, error) {
 		a.trail(out)
 	}
 	a.tries++
-	if a.at != nil {
-		out.URL, a.at = a.at, nil
-	} else {
-		below := webbase.Below(a.base, a.r.URL)
-		below.RawQuery = a.r.URL.RawQuery
-		out.URL = &below
-	}
-	a.sent = out.URL
+	a.out, a.sent, a.at = out, to, nil
 	if out.Host == a.r.URL.Host {
 		out.Host = "" // it stands for the group
 	}
@@ -293,13 +309,26 @@ func (a *attempt) unserved(resp *http.Response, err error) bool {
 		return errors.As(err, &op) && op.Op == "dial" && a.r.Context().Err() == nil
 	}
 	switch resp.StatusCode {
-	case http.StatusMisdirectedRequest:
-		return true
-	case http.StatusTemporaryRedirect, http.StatusServiceUnavailable:
-		return resp.Header.Get(probe.RefusalHeader) != ""
+	case http.StatusTemporaryRedirect, http.StatusMisdirectedRequest, http.StatusServiceUnavailable:
+		return a.refused(resp.Header)
 	default:
 		return false
 	}
+}
+
+// refused reports whether the server that was asked refuses for its group. The
+// leader's handler may have passed on the refusal of another server: one of
+// another group, or of a group of the same name in another store.
+func (a *attempt) refused(h http.Header) bool {
+	group, by := h.Get(probe.GroupHeader), h.Get(probe.RefusedByHeader)
+	return h.Get(probe.RefusalHeader) != "" && group != "" && group == a.to.info.Group &&
+		(by == "" || a.t.mapped || a.dest.Address == "" || by == a.dest.Address)
+}
+
+// foreign reports whether an answer is a redirect by a server that was not
+// asked. A client would follow it, with a request that a handler has seen.
+func (a *attempt) foreign(resp *http.Response) bool {
+	return resp != nil && resp.StatusCode == http.StatusTemporaryRedirect && resp.Header.Get(probe.RefusalHeader) != "" && !a.refused(resp.Header)
 }
 
 // replayable reports whether the request can be sent once more.
@@ -311,8 +340,13 @@ func (a *attempt) replayable() bool {
 // none.
 func (a *attempt) next(resp *http.Response) error {
 	if a.at = a.forwarded(resp); a.at != nil {
-		term, _ := strconv.ParseUint(resp.Header.Get(probe.TermHeader), 10, 64) // of which the observer may have to tell yet
-		a.term = max(a.term, term)
+		a.dest = leader.LeaderInfo{Group: a.to.info.Group, Address: resp.Header.Get(probe.AddressHeader), Term: a.dest.Term}
+		// The observer may have to tell of that term yet. No election reaches a
+		// larger one than MaxTerm.
+		term, err := strconv.ParseUint(resp.Header.Get(probe.TermHeader), 10, 64)
+		if err == nil && term <= fence.MaxTerm {
+			a.dest.Term = max(a.dest.Term, term)
+		}
 		return nil
 	}
 	a.waits++
@@ -351,7 +385,7 @@ func (a *attempt) wait(delay time.Duration) error {
 			if next {
 				a.waits = 0 // however long the last one was tried
 			}
-			a.term = a.to.info.Term
+			a.dest = a.to.info
 			return nil
 		}
 		select {

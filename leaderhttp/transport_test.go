@@ -283,7 +283,7 @@ func TestTroubleOfTheObserverMovesNoRequest(t *testing.T) {
 // A negative RetryFor: sent once, and not at all where nobody is known.
 func TestWithoutARetryARequestIsSentOnce(t *testing.T) {
 	// The refusal leads to itself.
-	address, asked := answers(t, status(307, probe.RefusalHeader, probe.RefusalElsewhere, "Location", "/"))
+	address, asked := answers(t, refusal(307, probe.RefusalElsewhere, "Location", "/"))
 	for _, first := range []leader.LeaderInfo{at("a", address, 1), {Group: "reports", Term: 3, Reason: leader.ReasonStopped}} {
 		heard := make(chan struct{})
 		client := reach(t, func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
@@ -404,6 +404,11 @@ func status(code int, headers ...string) http.HandlerFunc {
 	}
 }
 
+// refusal is an answer of a follower of the group that clients ask.
+func refusal(code int, kind string, headers ...string) http.HandlerFunc {
+	return status(code, append([]string{probe.RefusalHeader, kind, probe.GroupHeader, "reports"}, headers...)...)
+}
+
 func TestOnlyWhatNoHandlerHasSeenIsSentAgain(t *testing.T) {
 	const tries = 3
 	for name, c := range map[string]struct {
@@ -414,15 +419,20 @@ func TestOnlyWhatNoHandlerHasSeenIsSentAgain(t *testing.T) {
 	}{
 		"a 503 of the service":            {status(503), strings.NewReader("x"), 1, 503},
 		"a 500 of the service":            {status(500), strings.NewReader("x"), 1, 500},
-		"a 409 with a mark":               {status(409, probe.RefusalHeader, "x"), strings.NewReader("x"), 1, 409},
-		"a marked 503":                    {status(503, probe.RefusalHeader, probe.RefusalNoLeader), strings.NewReader("x"), tries, 0},
-		"a 421":                           {status(421), strings.NewReader("x"), tries, 0},
-		"a marked 307 without a place":    {status(307, probe.RefusalHeader, probe.RefusalElsewhere), strings.NewReader("x"), tries, 0},
-		"a marked 307 to no web server":   {status(307, probe.RefusalHeader, probe.RefusalElsewhere, "Location", "ftp://x/"), strings.NewReader("x"), tries, 0},
-		"a marked 503 with a place":       {status(503, probe.RefusalHeader, probe.RefusalNoLeader, "Location", "http://127.0.0.1:1/"), strings.NewReader("x"), tries, 0},
-		"a marked 503, a body of no copy": {status(503, probe.RefusalHeader, probe.RefusalNoLeader), io.MultiReader(strings.NewReader("x")), 1, 503},
-		"a 421, a body of no copy":        {status(421), io.MultiReader(strings.NewReader("x")), 1, 421},
-		"a marked 503, no body":           {status(503, probe.RefusalHeader, probe.RefusalNoLeader), nil, tries, 0},
+		"a 409 with a mark":               {refusal(409, "x"), strings.NewReader("x"), 1, 409},
+		"a 421 of the service":            {status(421), strings.NewReader("x"), 1, 421},
+		"a 503 of another group":          {status(503, probe.RefusalHeader, probe.RefusalNoLeader, probe.GroupHeader, "other"), strings.NewReader("x"), 1, 503},
+		"a 421 of another group":          {status(421, probe.RefusalHeader, "x", probe.GroupHeader, "other"), strings.NewReader("x"), 1, 421},
+		"a 503 of an older version":       {status(503, probe.RefusalHeader, probe.RefusalNoLeader), strings.NewReader("x"), 1, 503},
+		"a 503 by another address":        {refusal(503, probe.RefusalNoLeader, probe.RefusedByHeader, "10.0.0.1:80"), strings.NewReader("x"), 1, 503},
+		"a marked 503":                    {refusal(503, probe.RefusalNoLeader), strings.NewReader("x"), tries, 0},
+		"a marked 421":                    {refusal(421, probe.RefusalNoLeader), strings.NewReader("x"), tries, 0},
+		"a marked 307 without a place":    {refusal(307, probe.RefusalElsewhere), strings.NewReader("x"), tries, 0},
+		"a marked 307 to no web server":   {refusal(307, probe.RefusalElsewhere, "Location", "ftp://x/"), strings.NewReader("x"), tries, 0},
+		"a marked 503 with a place":       {refusal(503, probe.RefusalNoLeader, "Location", "http://127.0.0.1:1/"), strings.NewReader("x"), tries, 0},
+		"a marked 503, a body of no copy": {refusal(503, probe.RefusalNoLeader), io.MultiReader(strings.NewReader("x")), 1, 503},
+		"a marked 421, a body of no copy": {refusal(421, probe.RefusalNoLeader), io.MultiReader(strings.NewReader("x")), 1, 421},
+		"a marked 503, no body":           {refusal(503, probe.RefusalNoLeader), nil, tries, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address, asked := answers(t, c.answer)
@@ -453,7 +463,7 @@ func TestRedirectsOfTheServiceAreTheClients(t *testing.T) {
 // What was sent under TLS does not go on without.
 func TestNoRefusalLeadsOutOfTLS(t *testing.T) {
 	plain, asked := answers(t, status(200))
-	secure := httptest.NewTLSServer(status(307, probe.RefusalHeader, probe.RefusalElsewhere, "Location", "http://"+plain+"/"))
+	secure := httptest.NewTLSServer(refusal(307, probe.RefusalElsewhere, "Location", "http://"+plain+"/"))
 	defer secure.Close()
 	client := reach(t, told(nil, at("a", secure.URL, 1)), leaderhttp.Options{Transport: secure.Client().Transport, Tries: 2})
 	if code, _, err := post(client, "https://reports/", strings.NewReader("x")); !errors.Is(err, leaderhttp.ErrNoLeader) || asked.Load() != 0 {
@@ -484,7 +494,7 @@ func TestBaseMayLeadOutOfTLSAndItsServerMayNot(t *testing.T) {
 	var served atomic.Bool
 	first, refused := answers(t, func(w http.ResponseWriter, r *http.Request) {
 		if !served.Swap(true) {
-			status(307, probe.RefusalHeader, probe.RefusalElsewhere, "Location", "http://"+other+"/")(w, r)
+			refusal(307, probe.RefusalElsewhere, "Location", "http://"+other+"/")(w, r)
 		}
 	})
 	client := reach(t, told(nil, at("a", "", 1)), leaderhttp.Options{
@@ -498,7 +508,7 @@ func TestBaseMayLeadOutOfTLSAndItsServerMayNot(t *testing.T) {
 func TestARefusalLeadsToAnotherServerOfTLS(t *testing.T) {
 	to := httptest.NewTLSServer(status(200))
 	defer to.Close()
-	from := httptest.NewTLSServer(status(307, probe.RefusalHeader, probe.RefusalElsewhere, "Location", to.URL))
+	from := httptest.NewTLSServer(refusal(307, probe.RefusalElsewhere, "Location", to.URL))
 	defer from.Close()
 	// One transport for both: their certificates are of one authority.
 	client := reach(t, told(nil, at("a", from.URL, 1)), leaderhttp.Options{Transport: from.Client().Transport})
@@ -631,8 +641,7 @@ func TestTrailersArriveThatAreSetWhileTheBodyIsRead(t *testing.T) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				sums <- fmt.Sprint(r.ProtoMajor, " ", r.Trailer.Get("Sum"))
 				if !refused.Swap(true) {
-					w.Header().Set(probe.RefusalHeader, probe.RefusalNoLeader)
-					w.WriteHeader(http.StatusServiceUnavailable)
+					refusal(503, probe.RefusalNoLeader)(w, r)
 				}
 			}))
 			server.EnableHTTP2 = version == 2
@@ -666,6 +675,7 @@ func (e *early) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.AfterFunc(time.Second, func() { _ = r.Body.Close() })
 	resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Header: http.Header{}}
 	resp.Header.Set(probe.RefusalHeader, probe.RefusalNoLeader)
+	resp.Header.Set(probe.GroupHeader, "reports")
 	return resp, nil
 }
 
@@ -720,10 +730,9 @@ func (b *body) Close() error {
 
 func TestRefusalsLeaveNoConnectionBehind(t *testing.T) {
 	var refused atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused.Add(1) <= 3 {
-			w.Header().Set(probe.RefusalHeader, "vacant")
-			w.WriteHeader(http.StatusServiceUnavailable)
+			refusal(503, "vacant")(w, r)
 		}
 	}))
 	defer server.Close()
