@@ -44,7 +44,7 @@ func (a *attempt) dial(out *http.Request) (*http.Response, error) {
 	ctx, end := context.WithCancelCause(out.Context())
 	d := &dial{t: a.t, term: a.dest.Term, begun: time.Now(), end: end}
 	trace := &httptrace.ClientTrace{GetConn: d.seeks, GotConn: d.got}
-	resp, err := a.t.opts.Transport.RoundTrip(out.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	resp, err := a.t.below(out.URL.Scheme, a.dest).RoundTrip(out.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	sent, given := d.over()
 	switch {
 	case err == nil:

@@ -29,6 +29,10 @@
 // Servers should be behind probe.Redirect, which keeps refusals out of what
 // their handlers answer.
 //
+// Under TLS a server's certificate is checked for the group's name unless
+// Options.ServerName says otherwise, so neither a record nor a refusal takes a
+// request and its credentials to a host of another group.
+//
 // A host that is gone would hold a request up for as long as the transport
 // below tries to connect: when another leader is seen, a request that has had
 // no connection for a quarter of a second is given up, and goes to that leader.

@@ -210,7 +210,7 @@ func TestNoRedirectOfTheServiceLeadsOutOfTLS(t *testing.T) {
 	plain, asked := answers(t, status(200))
 	secure := httptest.NewTLSServer(status(308, "Location", "http://reports/"))
 	defer secure.Close()
-	client := reach(t, told(nil, at("a", secure.URL, 1)), leaderhttp.Options{Transport: secure.Client().Transport})
+	client := reach(t, told(nil, at("a", secure.URL, 1)), leaderhttp.Options{Transport: secure.Client().Transport, ServerName: example})
 	if _, _, err := post(client, "https://reports/", strings.NewReader("x")); !errors.Is(err, leaderhttp.ErrRedirected) || asked.Load() != 0 {
 		t.Errorf("%v; %d requests in the clear to %s", err, asked.Load(), plain)
 	}

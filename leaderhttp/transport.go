@@ -40,6 +40,15 @@ type Options struct {
 	Base func(r *http.Request, l leader.LeaderInfo) *url.URL
 	// Transport sends the requests. Nil: http.DefaultTransport.
 	Transport http.RoundTripper
+	// ServerName returns the name for which a leader's certificate must be good;
+	// "" for the host of its address. Default: the group's name, the same for
+	// all leaders, so that neither a record nor a refusal leads to a host of
+	// another group. A program that may write the group's record decides on what
+	// this function makes of it. ServerName needs an http.Transport as Transport,
+	// of which copies are used then; a ServerName in its TLSClientConfig takes
+	// precedence. A Transport of another type, or one with a DialTLSContext,
+	// checks certificates by its own rules.
+	ServerName func(leader.LeaderInfo) string
 	// RetryFor is how long a request waits for a leader, or for another one
 	// when it was not served, counted from its beginning and as far as its
 	// context allows. It does not bound an attempt: after one that took longer,
@@ -65,6 +74,8 @@ type Transport struct {
 	now     seen
 	changed chan struct{}      // closed when now changes
 	dials   map[*dial]struct{} // that wait for a connection
+	bound   *http.Transport    // the copy of Options.Transport that is in use, if any
+	boundTo string             // the name for which it checks certificates
 }
 
 // seen is what the observer told last.
@@ -87,6 +98,9 @@ func New(observe func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error], 
 	}
 	if opts.Transport == nil {
 		opts.Transport = http.DefaultTransport
+	}
+	if opts.ServerName == nil {
+		opts.ServerName = func(l leader.LeaderInfo) string { return l.Group }
 	}
 	if opts.RetryFor == 0 {
 		opts.RetryFor = DefaultRetryFor
@@ -113,6 +127,11 @@ func New(observe func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error], 
 func (t *Transport) Close() {
 	t.end()
 	<-t.done
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bound != nil {
+		t.bound.CloseIdleConnections()
+	}
 }
 
 // baseOf is the default of Options.Base.
@@ -266,7 +285,7 @@ func (a *attempt) send() (*http.Response, error) {
 		out.Host = "" // it stands for the group
 	}
 	if !a.replayable() || a.t.opts.RetryFor < 0 || a.tries == a.t.opts.Tries {
-		return a.t.opts.Transport.RoundTrip(out)
+		return a.t.below(to.Scheme, a.dest).RoundTrip(out)
 	}
 	return a.dial(out)
 }

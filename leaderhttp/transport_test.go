@@ -460,12 +460,15 @@ func TestRedirectsOfTheServiceAreTheClients(t *testing.T) {
 	}
 }
 
+// example is a name for which the certificates of package httptest are good.
+func example(leader.LeaderInfo) string { return "example.com" }
+
 // What was sent under TLS does not go on without.
 func TestNoRefusalLeadsOutOfTLS(t *testing.T) {
 	plain, asked := answers(t, status(200))
 	secure := httptest.NewTLSServer(refusal(307, probe.RefusalElsewhere, "Location", "http://"+plain+"/"))
 	defer secure.Close()
-	client := reach(t, told(nil, at("a", secure.URL, 1)), leaderhttp.Options{Transport: secure.Client().Transport, Tries: 2})
+	client := reach(t, told(nil, at("a", secure.URL, 1)), leaderhttp.Options{Transport: secure.Client().Transport, Tries: 2, ServerName: example})
 	if code, _, err := post(client, "https://reports/", strings.NewReader("x")); !errors.Is(err, leaderhttp.ErrNoLeader) || asked.Load() != 0 {
 		t.Errorf("%d, %v; %d requests in the clear", code, err, asked.Load())
 	}
@@ -511,7 +514,7 @@ func TestARefusalLeadsToAnotherServerOfTLS(t *testing.T) {
 	from := httptest.NewTLSServer(refusal(307, probe.RefusalElsewhere, "Location", to.URL))
 	defer from.Close()
 	// One transport for both: their certificates are of one authority.
-	client := reach(t, told(nil, at("a", from.URL, 1)), leaderhttp.Options{Transport: from.Client().Transport})
+	client := reach(t, told(nil, at("a", from.URL, 1)), leaderhttp.Options{Transport: from.Client().Transport, ServerName: example})
 	if code, _, err := post(client, "https://reports/", strings.NewReader("x")); err != nil || code != 200 {
 		t.Errorf("%d, %v", code, err)
 	}
@@ -647,7 +650,7 @@ func TestTrailersArriveThatAreSetWhileTheBodyIsRead(t *testing.T) {
 			server.EnableHTTP2 = version == 2
 			server.StartTLS()
 			defer server.Close()
-			client := reach(t, told(nil, at("a", server.URL, 5)), leaderhttp.Options{Transport: server.Client().Transport})
+			client := reach(t, told(nil, at("a", server.URL, 5)), leaderhttp.Options{Transport: server.Client().Transport, ServerName: example})
 			resp, err := client.Do(summed(t, "https://reports/", io.Reader.Read))
 			if err != nil {
 				t.Fatal(err)
