@@ -19,9 +19,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// holder is a record as its holder writes it in term 5.
+// holder is a record as its holder writes it in term 1.
 func holder(id string, ttl time.Duration) record.Record {
-	return record.Record{ID: id, Token: "t" + id, TTL: ttl.Milliseconds(), Term: 5}
+	return record.Record{ID: id, Token: "t" + id, TTL: ttl.Milliseconds(), Term: 1}
 }
 
 // renew writes the holder's record of a key again.
@@ -71,7 +71,7 @@ func TestObserverOfManyHasThePresentStateFirstAndThenEachChange(t *testing.T) {
 		j.demand(t, `team.a "x"`, "present")
 		renew(t, st, "team.b.deep", holder("z", ttl))
 		j.demand(t, `team.a "x"`, "present", `team.b.deep "z"`)
-		renew(t, st, "team.a", record.Record{Term: 5, Reason: "resigned", By: "x"})
+		renew(t, st, "team.a", record.Record{Term: 1, Reason: "resigned", By: "x"})
 		j.demand(t, `team.a "x"`, "present", `team.b.deep "z"`, `team.a "" resigned`)
 		cancel()
 		<-done
@@ -83,7 +83,7 @@ func TestControlKeysAreNoGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		renew(t, st, "g", holder("x", ttl))
-		put(t, st, record.ControlKey("g"), record.Request{Op: record.OpStepDown, Term: 5})
+		put(t, st, record.ControlKey("g"), record.Request{Op: record.OpStepDown, Term: 1})
 		infos, err := leader.SnapshotWithStore(t.Context(), st, ">")
 		if err != nil || len(infos) != 1 || infos[0].Group != "g" {
 			t.Errorf("%+v, %v", infos, err)
@@ -143,7 +143,7 @@ func TestASlowObserverHearsWhyALeaderLeft(t *testing.T) {
 			if len(j.all()) == 1 { // all of this comes while the observer is busy
 				next := holder("y", time.Minute)
 				next.Token, next.Term = "ty", 0
-				for _, r := range []record.Record{{Term: 5, Reason: "stepped-down", By: "ann", Why: "a disk"}, next, next} {
+				for _, r := range []record.Record{{Term: 1, Reason: "stepped-down", By: "ann", Why: "a disk"}, next, next} {
 					renew(t, st, "g", r)
 					synctest.Wait() // it has arrived
 				}
@@ -266,7 +266,7 @@ func TestVacancyIsNoRenewal(t *testing.T) {
 		done := observeFunc(ctx, t, st, "*", j)
 		j.demand(t, "present")
 		for range 2 {
-			renew(t, st, "g", record.Record{Term: 5, Reason: "resigned"})
+			renew(t, st, "g", record.Record{Term: 1, Reason: "resigned"})
 			synctest.Wait()
 		}
 		j.demand(t, "present", `g "" resigned`)
@@ -330,7 +330,7 @@ func TestSnapshotIsWholeAndInOrder(t *testing.T) {
 			want = append(want, g)
 			renew(t, st, g, holder("x", ttl))
 		}
-		renew(t, st, "g.004", record.Record{Term: 5, Reason: "resigned", By: "somebody"})
+		renew(t, st, "g.004", record.Record{Term: 1, Reason: "resigned", By: "somebody"})
 		infos, err := leader.SnapshotWithStore(t.Context(), st, "g.*")
 		if err != nil {
 			t.Fatal(err)
@@ -342,7 +342,7 @@ func TestSnapshotIsWholeAndInOrder(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%q", got)
 		}
-		if l := infos[4]; l.ID != "" || l.Reason != leader.ReasonResigned || l.By != "somebody" || l.Term != 5 {
+		if l := infos[4]; l.ID != "" || l.Reason != leader.ReasonResigned || l.By != "somebody" || l.Term != 1 {
 			t.Errorf("%+v", l)
 		}
 		if l := infos[5]; l.ID != "x" || !l.Until.Equal(time.Now().Add(wait)) {

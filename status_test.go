@@ -262,13 +262,13 @@ func TestObserverSeesASilentLeaderExpireAlsoByPolling(t *testing.T) {
 			if polled {
 				st = plain{mem}
 			}
-			put(t, st, "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 5})
+			put(t, st, "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 1})
 			ctx, cancel := context.WithCancel(t.Context())
 			done := watchGroup(ctx, st, j)
 			time.Sleep(wait - 1)
-			j.demand(t, `"x" term 5 `)
+			j.demand(t, `"x" term 1 `)
 			time.Sleep(time.Nanosecond)
-			j.demand(t, `"x" term 5 `, `"" term 5 expired`)
+			j.demand(t, `"x" term 1 `, `"" term 1 expired`)
 			cancel()
 			<-done
 		})
@@ -280,14 +280,14 @@ func TestObserverSeesASilentLeaderExpireAlsoByPolling(t *testing.T) {
 func TestARepeatedObservationDoesNotProlongALeaseForAnObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, j := network(t, nil), newJournal()
-		put(t, f.Client("x"), "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 5})
+		put(t, f.Client("x"), "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := watchGroup(ctx, f.Client("o"), j)
 		time.Sleep(ttl)
 		f.Partition("o")
 		f.Heal("o")
 		time.Sleep(wait - ttl)
-		j.demand(t, `"x" term 5 `, `"" term 5 expired`)
+		j.demand(t, `"x" term 1 `, `"" term 1 expired`)
 		cancel()
 		<-done
 	})

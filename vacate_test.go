@@ -17,7 +17,7 @@ import (
 )
 
 // heldBy is a record that nobody renews.
-const heldBy = `{"id":"gone","token":"t","ttl":10000,"term":7,"standings":[{"priority":3}]}`
+const heldBy = `{"id":"gone","token":"t","ttl":10000,"term":1,"standings":[{"priority":3}]}`
 
 // A record of another program blocks a group for MaxTTL and more. Candidates
 // that watch it hear of the vacancy, and need no restart.
@@ -82,7 +82,7 @@ func TestVacateLeavesALeaderThatRenews(t *testing.T) {
 func TestVacateOutlastsTheLeaseOfASilentHolder(t *testing.T) {
 	for ttl, rec := range map[time.Duration]string{
 		11 * time.Second: heldBy,
-		13 * time.Second: `{"id":"gone","token":"t","ttl":10000,"term":7,"drift":0.3,"standings":[{"priority":3}]}`,
+		13 * time.Second: `{"id":"gone","token":"t","ttl":10000,"term":1,"drift":0.3,"standings":[{"priority":3}]}`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			st := memstore.New()
@@ -90,14 +90,14 @@ func TestVacateOutlastsTheLeaseOfASilentHolder(t *testing.T) {
 			c := control(t, st)
 			begun := time.Now()
 			info, err := c.Vacate(t.Context(), leader.VacateRequest{Group: "g", By: "ann"})
-			if err != nil || info.Term != 7 || info.By != "ann" {
+			if err != nil || info.Term != 1 || info.By != "ann" {
 				t.Fatalf("%v: %+v", err, info)
 			}
 			if took := time.Since(begun); took != ttl {
 				t.Errorf("after %v, want %v", took, ttl)
 			}
 			e, err := st.Get(t.Context(), "g")
-			want := fmt.Sprintf(`{"token":"t","term":7,"standings":[{"priority":3}],"renewed":%d,"reason":"vacated","by":"ann"}`, time.Now().UnixMilli())
+			want := fmt.Sprintf(`{"token":"t","term":1,"standings":[{"priority":3}],"renewed":%d,"reason":"vacated","by":"ann"}`, time.Now().UnixMilli())
 			if err != nil || !e.Tombstone || string(e.Value) != want {
 				t.Errorf("%v: %+v %s", err, e, e.Value)
 			}

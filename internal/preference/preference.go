@@ -95,8 +95,8 @@ func (l Standings) Heard(p Policy, s Standing) Standings {
 func (l Standings) Aged() Standings {
 	var next Standings
 	for _, s := range l {
-		s.Age++
-		if s.Age <= MaxAge {
+		if s.Age < MaxAge { // compared first: an age that somebody wrote may be the largest number
+			s.Age++
 			next = append(next, s)
 		}
 	}

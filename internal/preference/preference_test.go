@@ -1,6 +1,7 @@
 package preference
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"testing/quick"
@@ -73,6 +74,9 @@ func TestKnownStandingsAreDistinctOrderedAndFew(t *testing.T) {
 	aged := l.Aged().Aged()
 	if len(aged) != len(l) || aged.Know(Any, Standing{Priority: 11}) {
 		t.Errorf("%+v", aged)
+	}
+	if old := (Standings{{Priority: 1, Age: math.MaxInt}}).Aged(); len(old) != 0 {
+		t.Errorf("a standing that nobody has heard of for longer than counts is remembered: %+v", old)
 	}
 	if aged = aged.Heard(Any, Standing{Priority: 11}).Aged(); len(aged) != 1 || aged[0].Priority != 11 {
 		t.Errorf("%+v", aged)

@@ -41,9 +41,11 @@ func sameAsParsed(t *testing.T, r record.Record) {
 	if !bytes.Equal(d.Value, want) || d.Expected != 6 {
 		t.Fatalf("%+v: %s on %d, want\n%s", r, d.Value, d.Expected, want)
 	}
+	const revision = 1<<53 + 1 // above the terms that are drafted
 	for _, e := range []store.Entry{
-		{Key: "g", Revision: 7, Value: want}, {Key: "g", Revision: 7, Value: want, Tombstone: true}, {Key: "g"},
-		{Key: "g", Revision: 7, Tombstone: true}, {Key: "g", Revision: 7, Value: want[1:]}, {Key: "g", Value: want},
+		{Key: "g", Revision: revision, Value: want}, {Key: "g", Revision: revision, Value: want, Tombstone: true}, {Key: "g"},
+		{Key: "g", Revision: revision, Tombstone: true}, {Key: "g", Revision: revision, Value: want[1:]}, {Key: "g", Value: want},
+		{Key: "g", Revision: 7, Value: want}, {Key: "g", Revision: 7, Value: want, Tombstone: true},
 	} {
 		seen, got := machine.Seen{Rev: 1, Behind: 1, Rec: machine.Record{Why: "x"}}, full() // of an earlier entry
 		d.Read(&e, &seen, &got)
@@ -165,7 +167,7 @@ func TestOrdinaryDraftIsReadBackWithoutParsing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := store.Entry{Key: "g", Revision: 7, Value: bytes.Clone(d.Value)}
+	e := store.Entry{Key: "g", Revision: 1<<53 + 1, Value: bytes.Clone(d.Value)}
 	var (
 		seen machine.Seen
 		r    record.Record

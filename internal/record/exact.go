@@ -31,6 +31,7 @@ func appendExact(b []byte, r *Record) (_ []byte, exact bool) {
 	w.text("address", r.Address)
 	w.params(r.Params)
 	w.fraction("drift", float64(r.Drift))
+	w.exact = w.exact && ValidVersion(r.Version)
 	w.text("version", r.Version)
 	w.standings(r.Standings)
 	w.exact = w.exact && r.Transitions <= maxNumber
@@ -39,6 +40,7 @@ func appendExact(b []byte, r *Record) (_ []byte, exact bool) {
 	w.number("acquired", uint64(r.Acquired))
 	w.number("renewed", uint64(r.Renewed))
 	w.prior(r.Prior)
+	w.exact = w.exact && len(r.By) <= MaxName && len(r.Why) <= MaxWhy && len(r.Successor) <= MaxName
 	w.text("reason", r.Reason)
 	w.text("by", r.By)
 	w.text("why", r.Why)

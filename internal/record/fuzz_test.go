@@ -21,11 +21,13 @@ func FuzzRead(f *testing.F) {
 		if seen.Rev != rev || seen.Rec.TTL < 0 {
 			t.Fatalf("%+v", seen)
 		}
+		mustHold(t, seen.Rec.Term <= rev, seen, r)
 		switch seen.Kind {
 		case machine.Held:
 			mustHold(t, r.ID != "", seen, r)
 		case machine.Vacant:
-			mustHold(t, r.ID == "" && r.Reason != "", seen, r)
+			mustHold(t, r.ID == "" && r.Reason != "" && len(r.Reason) <= record.MaxReason, seen, r)
+			mustHold(t, len(r.By) <= record.MaxName && len(r.Why) <= record.MaxWhy && len(r.Successor) <= record.MaxName, seen, r)
 		case machine.Malformed, machine.Absent, machine.Bare:
 			mustHold(t, seen.Rec == machine.Record{} && reflect.DeepEqual(r, record.Record{}), seen, r)
 			return
@@ -64,6 +66,9 @@ func FuzzReadControl(f *testing.F) {
 		r := c.Request
 		if r.Known() && r.Op != record.OpStepDown && r.Successor == "" {
 			t.Fatalf("revision %d: %+v", rev, r)
+		}
+		if n := c.Ran; n != nil && (n.Begin < 0 || n.Begin > int64(record.MaxMoment) || len(n.ID) > record.MaxName) {
+			t.Fatalf("%+v", n)
 		}
 		vacancy := record.Of(machine.Record{Reason: "stepped-down", By: r.By, Why: r.Reason, Successor: r.Successor}, record.About{})
 		mustEncode(t, vacancy)

@@ -343,6 +343,10 @@ func interpret(e *store.Entry, seen *machine.Seen, r *Record) {
 		seen.Kind, *r = machine.Malformed, Record{}
 		return
 	}
+	// A term is the revision of its first write. Observers, and everything that
+	// remembers the largest term, would take a larger number for later than all
+	// terms that follow.
+	r.Term = min(r.Term, e.Revision)
 	core(&seen.Rec, r)
 }
 
@@ -368,12 +372,24 @@ func decode(b []byte, r *Record) error {
 	if p := r.Params; p != nil && len(*p) == 0 {
 		r.Params = nil
 	}
+	if !ValidVersion(r.Version) {
+		r.Version = ""
+	}
+	r.By, r.Why, r.Successor = upTo(MaxName, r.By), upTo(MaxWhy, r.Why), upTo(MaxName, r.Successor)
 	r.Standings = slices.DeleteFunc(r.Standings, func(s Standing) bool { return !s.valid() })
 	r.Standings = slices.Clip(r.Standings[:min(len(r.Standings), MaxStandings)])
 	if len(r.Standings) == 0 {
 		r.Standings = nil
 	}
 	return check(r)
+}
+
+// upTo returns s unless it is longer than most bytes: no candidate writes that.
+func upTo(most int, s string) string {
+	if len(s) > most {
+		return ""
+	}
+	return s
 }
 
 func (p *Prior) valid() bool { return p.Term <= maxNumber && len(p.Reason) <= MaxReason }
@@ -398,10 +414,10 @@ const maxNumber = 1 << 53
 
 func check(r *Record) error {
 	switch {
-	case r.ID == "" && r.Reason == "":
-		// A vacancy says why. Any other JSON object without an id is somebody
-		// else's data: taking "{}" for a vacancy would make it permission to
-		// lead at once.
+	case r.ID == "" && (r.Reason == "" || len(r.Reason) > MaxReason):
+		// A vacancy says why, in a word. Any other JSON object without an id is
+		// somebody else's data: taking "{}" for a vacancy would make it
+		// permission to lead at once.
 		return errNoRecord
 	case r.TTL < 0 || r.TTL > maxNumber || r.Term > maxNumber || r.Renewal > maxNumber || r.Nonce > maxNumber:
 		return errBadNumber
@@ -470,6 +486,9 @@ func ReadControl(e store.Entry) (c Control, ok bool) {
 	if len(e.Value) > store.MaxValue || json.Unmarshal(e.Value, &c) != nil {
 		return Control{}, false
 	}
+	if c.Ran != nil && !c.Ran.valid() {
+		c.Ran = nil // elections ignore it, and obey the rest
+	}
 	return c, c.check()
 }
 
@@ -480,14 +499,18 @@ func (c Control) check() bool {
 		return false
 	case p != nil && (len(p.By) > MaxName || len(p.Reason) > MaxWhy):
 		return false
-	case s != nil && (s.ID == "" || len(s.ID) > MaxName || !ValidVersion(s.Version)):
+	case s != nil && (s.ID == "" || len(s.ID) > MaxName || s.Term > maxNumber || !ValidVersion(s.Version)):
 		return false
 	}
 	return true
 }
 
+func (r *Ran) valid() bool {
+	return r.Begin >= 0 && r.Begin <= int64(MaxMoment) && len(r.ID) <= MaxName && r.Term <= maxNumber
+}
+
 func (r Request) check() bool {
-	if len(r.Op) > MaxName || len(r.By) > MaxName || len(r.Successor) > MaxName || len(r.Reason) > MaxWhy {
+	if len(r.Op) > MaxName || len(r.By) > MaxName || len(r.Successor) > MaxName || len(r.Reason) > MaxWhy || r.Term > maxNumber {
 		return false
 	}
 	switch r.Op {

@@ -17,7 +17,7 @@ import (
 func full() record.Record {
 	return record.Record{
 		ID: "worker-1", Token: "3f9a6f8d-1a2b-4cde-9f1a-c0b123456789", Priority: -7,
-		Meta: map[string]string{"zone": "eu\"west", "☃": ""}, TTL: 5000, Term: 1 << 53, Renewal: 17, Address: "[::1]:4222", Drift: 0.1,
+		Meta: map[string]string{"zone": "eu\"west", "☃": ""}, TTL: 5000, Term: 11, Renewal: 17, Address: "[::1]:4222", Drift: 0.1,
 		Params: params("{}\x00\xff"), Acquired: 1795201843456, Renewed: record.MaxMoment,
 	}
 }
@@ -306,6 +306,8 @@ func TestRequestsAreReadBackAndOthersIgnored(t *testing.T) {
 		"a transfer to nobody":       entry(`{"op":"transfer","term":7}`),
 		"a negative term":            entry(`{"op":"step-down","term":-7}`),
 		"a fractional term":          entry(`{"op":"step-down","term":7.5}`),
+		"a huge term":                entry(`{"op":"step-down","term":9007199254740993}`),
+		"a huge term of a standing":  entry(`{"stand":{"id":"b","term":18446744073709551615}}`),
 		"two requests":               entry(`{"op":"step-down","term":7}{}`),
 		"longer than stores promise": entry(`{"op":"step-down","term":7,"reason":"` + strings.Repeat("x", store.MaxValue) + `"}`),
 	} {
@@ -318,6 +320,65 @@ func TestRequestsAreReadBackAndOthersIgnored(t *testing.T) {
 	} {
 		if r, ok := record.ReadControl(e); !ok || r != (record.Control{}) {
 			t.Errorf("%s: %v %+v", name, ok, r)
+		}
+	}
+}
+
+// A term is the revision of its first write, so no term exceeds the revision of
+// its record. Observers, and everything that remembers the largest term, would
+// prefer a larger number to all later terms, long after the record is gone.
+func TestTermBeyondTheRevisionOfItsRecordIsTheRevision(t *testing.T) {
+	for value, tombstone := range map[string]bool{
+		`{"id":"a","token":"t","ttl":3000,"term":%d}`: false,
+		`{"token":"t","term":%d,"reason":"resigned"}`: true,
+	} {
+		for term, want := range map[uint64]uint64{11: 11, 12: 12, 13: 12, 1 << 53: 12} {
+			e := entry(fmt.Sprintf(value, term))
+			e.Tombstone = tombstone
+			if seen, r := record.Read(e); seen.Term() != want || r.Term != want {
+				t.Errorf("term %d at revision 12, tombstone %v: %d, %d", term, tombstone, seen.Term(), r.Term)
+			}
+		}
+	}
+}
+
+// A candidate that gives up its claim repeats the words of the vacancy that it
+// claimed, so overlong words would make that release too long.
+func TestWordsThatNoVacancyHoldsAreNotRead(t *testing.T) {
+	read := func(r record.Record) (machine.Kind, record.Record) {
+		seen, got := record.Read(store.Entry{Revision: 12, Value: mustEncode(t, r), Tombstone: true})
+		return seen.Kind, got
+	}
+	long, want := vacancy(), vacancy()
+	long.By, long.Why, long.Successor = strings.Repeat("b", record.MaxName+1), strings.Repeat("w", record.MaxWhy+1), strings.Repeat("s", record.MaxName+1)
+	want.By, want.Successor = "", ""
+	if kind, got := read(long); kind != machine.Vacant || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v %.300v, want %+v", kind, got, want)
+	}
+	long = vacancy()
+	long.Reason = strings.Repeat("r", record.MaxReason+1)
+	if kind, got := read(long); kind != machine.Malformed {
+		t.Errorf("a reason that no candidate has is permission to lead: %+v", got)
+	}
+}
+
+func TestVersionThatIsNoneIsNotRead(t *testing.T) {
+	for _, version := range []string{"1 2", "<", strings.Repeat("1", record.MaxVersion+1)} {
+		if seen, r := record.Read(entry(`{"id":"a","version":"` + version + `"}`)); seen.Kind != machine.Held || r.Version != "" {
+			t.Errorf("%v, version %q", seen.Kind, r.Version)
+		}
+	}
+}
+
+// Elections ignore runs, and obey the pause beside an invalid one.
+func TestRunThatIsNoneIsNotRead(t *testing.T) {
+	for _, run := range []string{
+		`{"begin":-1}`, `{"begin":140737488355329}`, `{"begin":9223372036854775807}`, `{"begin":1,"term":9007199254740993}`,
+		`{"begin":1,"id":"` + strings.Repeat("i", record.MaxName+1) + `"}`,
+	} {
+		c, ok := record.ReadControl(entry(`{"paused":{"by":"ops"},"ran":` + run + `}`))
+		if !ok || c.Paused == nil || c.Ran != nil {
+			t.Errorf("%.60s: %v, paused %+v, ran %.60v", run, ok, c.Paused, c.Ran)
 		}
 	}
 }
