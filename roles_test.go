@@ -534,6 +534,23 @@ func TestLeaderGivesNoRoleThatWouldLeaveItWithFewer(t *testing.T) {
 	})
 }
 
+// leader step-down --withdraw leaves a request for a term that nobody leads. It
+// must not block the role for ever.
+func TestRequestForNoTermKeepsNoRoleWhereItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, st := newFleet(t, 4), memstore.New()
+		a := f.start(st, spreading("a"))
+		mustHold(t, []int{4}, a)
+		for i := range 4 {
+			put(t, st, fmt.Sprintf("_ctl.role.%03d", i), map[string]any{"op": "step-down", "term": 1 << 53, "by": "ops"})
+		}
+		b := f.start(st, spreading("b"))
+		time.Sleep(20 * ttl)
+		mustHold(t, []int{2, 2}, a, b)
+		stopRoles(t, a, b)
+	})
+}
+
 func TestManagerRefusesWhatItCannotDo(t *testing.T) {
 	cfg := spreading("a")
 	cfg.Election.Group, cfg.MaxRoles, cfg.Spread.Pace = "g", -1, 2

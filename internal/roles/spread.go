@@ -384,11 +384,34 @@ func (m *Manager) ask(role string, req record.Request) error {
 		return err
 	}
 	c := controlrecord.Read(entry)
-	if c.Paused != nil || c.Op != "" && c.Op != record.OpBalance && c.Term >= req.Term {
+	asked, err := m.awaitsAnswer(ctx, role, c.Request, req.Term)
+	if err != nil {
+		return err
+	}
+	if c.Paused != nil || asked {
 		return fmt.Errorf("%w: it is paused, or somebody else has asked for it", store.ErrConflict)
 	}
 	c.Request = req
 	return controlrecord.Write(ctx, m.store, key, entry.Revision, c)
+}
+
+// awaitsAnswer reports whether an operator has asked the leader of the term, or
+// of a later term, to leave. A request for a later term counts only if the
+// record shows that this term has ended: leader step-down --withdraw leaves a
+// request for a term that nobody leads, which would block the role for ever.
+func (m *Manager) awaitsAnswer(ctx context.Context, role string, r record.Request, term uint64) (bool, error) {
+	switch {
+	case r.Op == "" || r.Op == record.OpBalance || r.Term < term:
+		return false, nil
+	case r.Term == term:
+		return true, nil
+	}
+	entry, err := m.store.Get(ctx, role)
+	if err != nil {
+		return false, err
+	}
+	seen, _ := record.Read(entry)
+	return seen.Term() != term, nil
 }
 
 // asked takes in how a request was made.
