@@ -19,7 +19,9 @@
 //  2. The revisions of a key strictly increase: every applied write has a
 //     revision larger than every earlier one of that key, also across deletion
 //     by other tools and re-creation. Gaps are fine. Revision 0 is never given
-//     to a write: it means that the store knows nothing of the key.
+//     to a write: it means that the store knows nothing of the key. Revisions
+//     are below 2^53, since records state them as JSON numbers, of which many
+//     readers lose digits beyond it.
 //  3. A write that CompareAndSwap acknowledged stays, unless a later write to
 //     the same key replaces it or an operator destroys it.
 //  4. Outcomes are honest (see the next section).

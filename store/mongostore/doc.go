@@ -24,7 +24,9 @@
 // one findAndModify with the expected revision in its query, or an upsert for a
 // register that is to be unknown, with the write concern {w: "majority", j:
 // true}. A revision is one more than the last and at least the cluster's
-// logical time, so that it grows also across a deletion. The driver sends such
+// logical time (seconds × 2^20 and a count), so that it grows also across a
+// deletion, and is below 2^53. A document beyond that is refused, with an error
+// that matches store.ErrPermanent: delete it. The driver sends such
 // a command once. Where no server was found it is store.ErrTransient and never
 // arrives; a matching refusal is store.ErrConflict, a lack of rights
 // store.ErrPermanent, and whatever else store.ErrUnknown.

@@ -2,6 +2,7 @@ package mongostore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -21,19 +22,23 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	all, err := s.find(ctx, bson.D{{Key: "_id", Value: key}})
+	documents, err := s.find(ctx, bson.D{{Key: "_id", Value: key}})
+	if err != nil {
+		return store.Entry{}, s.readError(ctx, fmt.Sprintf("key %q", key), err)
+	}
+	all, err := entries(documents)
 	switch {
 	case err != nil:
-		return store.Entry{}, s.readError(ctx, fmt.Sprintf("key %q", key), err)
+		return store.Entry{}, err
 	case len(all) == 0:
 		return store.Entry{Key: key}, nil
 	}
 	return all[0], nil
 }
 
-// find reads the registers that fit the filter, and returns the driver's own
+// find reads the documents that fit the filter, and returns the driver's own
 // errors.
-func (s *Store) find(ctx context.Context, filter bson.D) ([]store.Entry, error) {
+func (s *Store) find(ctx context.Context, filter bson.D) ([]document, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -42,16 +47,25 @@ func (s *Store) find(ctx context.Context, filter bson.D) ([]store.Entry, error) 
 		return nil, err
 	}
 	var documents []document
-	if err := cursor.All(ctx, &documents); err != nil {
-		return nil, err
-	}
-	all := make([]store.Entry, 0, len(documents))
+	err = cursor.All(ctx, &documents)
+	return documents, err
+}
+
+// entries returns the states of the registers among the documents. The error
+// names each register whose revision no write of this package leaves.
+func entries(documents []document) (all []store.Entry, err error) {
+	all = make([]store.Entry, 0, len(documents))
 	for _, d := range documents {
-		if store.ValidKey(d.Key) {
+		switch {
+		case !store.ValidKey(d.Key):
+		case d.Rev >= limit:
+			err = errors.Join(err, fmt.Errorf("%w: key %q: its document has the revision %d, and revisions are below 2^53: delete the document when nobody leads by it",
+				store.ErrPermanent, d.Key, d.Rev))
+		default:
 			all = append(all, d.entry())
 		}
 	}
-	return all, nil
+	return all, err
 }
 
 // hello asks the primary what it is.
@@ -72,16 +86,23 @@ func (src source) Read(ctx context.Context, keys []string) ([]store.Entry, error
 		_, err := src.s.hello(ctx)
 		return nil, src.s.readError(ctx, "hello", err)
 	}
-	all, err := src.s.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: keys}}}})
-	return all, src.s.readError(ctx, fmt.Sprintf("keys %q", keys), err)
+	documents, err := src.s.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: keys}}}})
+	if err != nil {
+		return nil, src.s.readError(ctx, fmt.Sprintf("keys %q", keys), err)
+	}
+	return entries(documents)
 }
 
 // List implements [feed.Source].
 func (src source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
 	literal, _, _ := strings.Cut(pattern, "*")
 	literal, _, _ = strings.Cut(literal, ">")
-	all, err := src.s.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$regex", Value: "^" + regexp.QuoteMeta(literal)}}}})
-	return all, src.s.readError(ctx, fmt.Sprintf("pattern %q", pattern), err)
+	documents, err := src.s.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$regex", Value: "^" + regexp.QuoteMeta(literal)}}}})
+	if err != nil {
+		return nil, src.s.readError(ctx, fmt.Sprintf("pattern %q", pattern), err)
+	}
+	all, _ := entries(documents) // a read of the key itself returns the error
+	return all, nil
 }
 
 // Follow implements [feed.Follower] by one change stream on the collection,

@@ -3,7 +3,6 @@ package mongostore
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -23,17 +22,26 @@ func (d document) entry() store.Entry {
 	return store.Entry{Key: d.Key, Revision: uint64(d.Rev), Value: d.Val, Tombstone: d.Dead}
 }
 
+// limit is above all revisions: records state them as JSON numbers, and many
+// readers lose digits beyond 2^53.
+const limit = 1 << 53
+
+// perSecond is how many writes of a second have a revision of their own. No
+// cluster takes a million writes in one, and as many seconds fit below limit as
+// MongoDB counts, up to the year 2106.
+const perSecond = int64(1) << 20
+
 // revision is what a write makes of the register's revision: one more, and at
-// least the cluster's logical time, seconds in the upper half and a count in
-// the lower. That time advances with every write, so that it never lags behind
-// a revision, and a register that was deleted and is made again gets a larger
-// one. It goes with the data at a failover, and takes no harm from clocks that
-// go back.
+// least the cluster's logical time, which is seconds and a count of the writes
+// in the second. That time advances with every write, so that it never lags
+// behind a revision, and a register that was deleted and is made again gets a
+// larger one. It goes with the data at a failover, and takes no harm from
+// clocks that go back.
 func revision() bson.D {
 	op := func(name string, operands ...any) bson.D { return bson.D{{Key: name, Value: bson.A(operands)}} }
 	next := op("$add", op("$ifNull", "$rev", int64(0)), int64(1))
 	seconds, count := bson.D{{Key: "$tsSecond", Value: "$$CLUSTER_TIME"}}, bson.D{{Key: "$tsIncrement", Value: "$$CLUSTER_TIME"}}
-	return op("$max", next, op("$add", op("$multiply", seconds, int64(1)<<32), count))
+	return op("$max", next, op("$add", op("$multiply", seconds, perSecond), count))
 }
 
 // swap is the command of a compare-and-swap: a conditional update or, for a
@@ -70,7 +78,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 		return 0, fmt.Errorf("%w: key %q", store.ErrInvalid, w.Key)
 	case len(w.Value) > MaxValue:
 		return 0, fmt.Errorf("%w: key %q: a value of %d bytes, and at most %d are taken", store.ErrInvalid, w.Key, len(w.Value), MaxValue)
-	case w.Expected > math.MaxInt64:
+	case w.Expected >= limit:
 		return 0, fmt.Errorf("%w: key %q: revisions end before %d", store.ErrConflict, w.Key, w.Expected)
 	}
 	if err := s.open(); err != nil {

@@ -101,6 +101,9 @@ var defects = []defect{
 	{"counts revisions anew after a deletion", "RevisionsIncreaseAcrossForeignDeletion", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
 		h.Delete = func(string) error { m.Restore(nil, 0); return nil }
 	}},
+	{"counts from beyond what records can state", "RevisionsStayBelowTwoToThe53", func(m *memstore.Store, _ *wrapper, _ *storetest.Harness) {
+		m.Restore(nil, 1<<53)
+	}},
 	{"takes the largest revision for any", "LargestRevisionConflicts", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
 		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
 			if x.Expected == math.MaxUint64 {

@@ -159,6 +159,11 @@ var casClaims = []claim{
 		}
 		x.holds(s, key, rev, []byte("199"), false)
 	}},
+	{"RevisionsStayBelowTwoToThe53", 0, func(x *exam) {
+		if rev := x.put(x.open(), key, 0, "1"); rev >= 1<<53 {
+			x.Fatalf("a write has the revision %d: a record could not state it, and each renewal would end its own term", rev)
+		}
+	}},
 	{"RevisionsIncreaseAcrossTombstones", 0, func(x *exam) {
 		s, rev := x.open(), uint64(0)
 		for i := range 40 {
