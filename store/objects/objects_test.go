@@ -3,9 +3,11 @@ package objects_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -350,6 +352,27 @@ func TestWhatOthersWroteBecomesARecord(t *testing.T) {
 	m.change(func() { m.readOnly = false; m.put(s.Name("c"), make([]byte, objects.MaxValue+1)) })
 	if _, err := s.Get(t.Context(), "c"); !errors.Is(err, store.ErrPermanent) {
 		t.Errorf("an object that is too large: %v", err)
+	}
+}
+
+// After any content of a stranger the next revisions must exist, and be numbers
+// that records can state: below 2^53.
+func TestHugeRevisionThatAStrangerWroteIsNotBelieved(t *testing.T) {
+	for _, huge := range []uint64{1<<53 - 2, 1<<53 - 1, 1 << 53, 1 << 61, math.MaxUint64} {
+		m := &memory{}
+		s := over(t, m, objects.Options{})
+		head := fmt.Sprintf("leader/1 %d live ", huge)
+		sum := sha256.Sum256([]byte(head + "value"))
+		m.change(func() { m.put(s.Name("k"), fmt.Appendf(nil, "%s%x\nvalue", head, sum[:8])) })
+		for i := range 4 {
+			e, err := s.Get(t.Context(), "k")
+			if err != nil || e.Revision == 0 || e.Revision >= 1<<53-1 {
+				t.Fatalf("%d: write %d finds %+v, %v", huge, i, e, err)
+			}
+			if rev, err := s.CompareAndSwap(t.Context(), store.Write{Key: "k", Expected: e.Revision, Value: []byte("v")}); err != nil || rev >= 1<<53 {
+				t.Fatalf("%d: write %d: revision %d, %v", huge, i, rev, err)
+			}
+		}
 	}
 }
 

@@ -22,9 +22,10 @@ const (
 // maxHeader is more than the first line of a record may have.
 const maxHeader = 64
 
-// limit is above all revisions that are believed: what a stranger wrote must
-// not leave a key without revisions to come.
-const limit = 1 << 62
+// limit exceeds all revisions that are believed. After any content of a stranger
+// a key must have a next revision, and one that records can state: below 2^53.
+// The clock reaches it in the year 2255.
+const limit = 1<<53 - 1
 
 // encode returns the content of a record.
 func encode(revision uint64, dead bool, value []byte) []byte {

@@ -193,7 +193,7 @@ func (r *registers) CompareAndSwap(ctx context.Context, w store.Write) (uint64, 
 		return 0, fmt.Errorf("%w: key %q", store.ErrInvalid, w.Key)
 	case len(w.Value) > MaxValue:
 		return 0, fmt.Errorf("%w: key %q: a value of %d bytes, and %d are the most", store.ErrInvalid, w.Key, len(w.Value), MaxValue)
-	case w.Expected >= limit-1:
+	case w.Expected >= limit:
 		return 0, fmt.Errorf("%w: key %q: no revision is as large as %d", store.ErrConflict, w.Key, w.Expected)
 	}
 	ctx, cancel, err := r.begin(ctx)
@@ -246,13 +246,18 @@ func (r *registers) base(ctx context.Context, w store.Write) (tag string, revisi
 	return object.Tag, w.Expected + 1, nil
 }
 
-// first returns the revision of a record that is made, where the system's clock
-// is known.
+// first returns the revision of a record that is made; now is the system's
+// clock, if known. It exceeds all earlier revisions, unless a stranger has used
+// the largest one.
 func (r *registers) first(key string, now time.Time) uint64 {
 	most := r.recall(key).most
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return max(instant(time.Now(), now), most+1, r.floor+1)
+	at := instant(time.Now(), now)
+	if next := max(at, most+1, r.floor+1); next < limit {
+		return next
+	}
+	return at
 }
 
 // begin gives a call without a deadline that of the options. Nothing was sent
