@@ -258,7 +258,7 @@ func spec(l *coordinationv1.Lease, r record, previous *lease, at metav1.MicroTim
 	if !same {
 		s.AcquireTime = &at
 		if previous != nil {
-			s.LeaseTransitions = new(value(s.LeaseTransitions) + 1)
+			s.LeaseTransitions = new(min(value(s.LeaseTransitions), math.MaxInt32-1) + 1) // the server refuses what is below zero
 		} else {
 			s.LeaseTransitions = new(int32(0))
 		}

@@ -2,6 +2,7 @@ package k8sstore
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,6 +59,18 @@ func TestSpecSaysWhatTheRecordSays(t *testing.T) {
 	}
 	if e := left.entry(); !e.Tombstone || !strings.Contains(string(e.Value), "resigned") || e.Revision != 7 {
 		t.Errorf("%+v", e)
+	}
+}
+
+// The server refuses a Lease with a negative number, so the largest number must
+// not overflow: the group would have no leader for ever.
+func TestTransitionsThatAStrangerWroteKeepNobodyFromClaiming(t *testing.T) {
+	t.Parallel()
+	l := write(t, `{"id":"a","token":"1","ttl":1000}`, false, 5, nil, noon)
+	l.Spec.LeaseTransitions = new(int32(math.MaxInt32))
+	next := write(t, `{"id":"b","token":"2","ttl":1000}`, false, 6, l, noon.Add(time.Second))
+	if n := value(next.Spec.LeaseTransitions); n != math.MaxInt32 {
+		t.Errorf("%d transitions", n)
 	}
 }
 
