@@ -259,8 +259,9 @@ type PatternWatcher interface {
 
 	// WatchPattern is Watch of every key that matches the pattern
 	// ([MatchPattern]) and of which the store knows something, now or later,
-	// until ctx is done or stop is called. A malformed pattern ([ValidPattern])
-	// is refused with ErrInvalid. An error means that nothing is watched.
+	// until ctx is done or stop is called. Names in the system that are no keys
+	// ([ValidKey]) are left out. A malformed pattern ([ValidPattern]) is refused
+	// with ErrInvalid. An error means that nothing is watched.
 	//
 	// What Watch promises of deliver and stop holds here too, and for each key
 	// what it promises of delivery. A key of which the store no longer knows

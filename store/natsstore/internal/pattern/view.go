@@ -189,11 +189,11 @@ func (v *View) Begin() {
 
 // Bring implements [feed.Viewer].
 func (v *View) Bring(e store.Entry, present bool) {
-	if v.watch.Stopped() {
-		return
-	}
-	if present {
+	switch {
+	case present:
 		v.shown(e)
+		return
+	case v.ignores(e.Key):
 		return
 	}
 	deliver, survey := v.ledger.heard(e)
@@ -204,10 +204,15 @@ func (v *View) Bring(e store.Entry, present bool) {
 }
 
 func (v *View) shown(e store.Entry) {
-	if !v.watch.Stopped() && v.ledger.shown(e, v.repeat) {
+	if !v.ignores(e.Key) && v.ledger.shown(e, v.repeat) {
 		v.deliver(e)
 	}
 }
+
+// ignores reports whether the key must not be delivered. A subject may contain
+// characters that a key may not: its publisher would choose the name of a group
+// for terminals, paths and pages.
+func (v *View) ignores(key string) bool { return v.watch.Stopped() || !store.ValidKey(key) }
 
 func (v *View) deliver(e store.Entry) {
 	v.owner.Call(v.watch, func() { v.watch.Deliver(e) })

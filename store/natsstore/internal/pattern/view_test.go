@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,6 +124,20 @@ func stored(key string, revision int) nats.Header {
 }
 
 var end = nats.Header{wire.HeaderStatus: {wire.StatusEnd}, wire.HeaderPending: {"0"}}
+
+// A user who may publish below $KV.<bucket>. may use subjects that are not keys.
+// They must not become names of groups, on terminals and in paths.
+func TestSubjectsThatAreNoKeysAreNotDelivered(t *testing.T) {
+	b := newBench(t, ">", "leader.b.")
+	b.Release()
+	b.work()
+	for i, key := range []string{"a\x1b[2J", "é", "<b>", strings.Repeat("x", store.MaxKey+1), "a"} {
+		b.read(stored(key, i+1))
+		b.set.Receive(&nats.Msg{Sub: b.subs["leader.b.>"], Subject: "leader.b." + key, Header: stored(key, i+10)})
+	}
+	b.read(end)
+	b.hears(t, "in all", "a 5", "a 14", "present")
+}
 
 func TestAViewReadsOnceItsFeedIsAllowed(t *testing.T) {
 	b := newBench(t, "x.*", "leader.b.")
