@@ -81,7 +81,42 @@ const (
 	maxText    = 4 << 10
 )
 
-// Decode reads a message. Errors match ErrMalformed.
+// maxTerm is above all terms, which records state as JSON numbers.
+const maxTerm = 1 << 53
+
+// DecodeOn reads a message that came on a subject. One that tells of another
+// bucket, event or group than the subject is malformed: the right to publish is
+// given by subjects, so that without this a candidate could tell of groups that
+// are none of its own. A subject under which an import renames the messages is
+// not compared, unless it only puts a prefix before theirs. Errors match
+// ErrMalformed.
+func DecodeOn(subject string, data []byte) (Advisory, error) {
+	a, err := Decode(data)
+	if err != nil {
+		return Advisory{}, err
+	}
+	if own := ownPart(subject); own != "" && own != a.subject() {
+		return Advisory{}, fmt.Errorf("%w: it tells of event %q of group %q in bucket %q, and came on %q", ErrMalformed, a.Event, a.Group, a.Bucket, subject)
+	}
+	return a, nil
+}
+
+// ownPart returns a subject without the prefix that an import put before it,
+// and "" if it is none of ours.
+func ownPart(subject string) string {
+	const first = Prefix + "."
+	if strings.HasPrefix(subject, first) {
+		return subject
+	}
+	_, rest, found := strings.Cut(subject, "."+first)
+	if !found {
+		return ""
+	}
+	return first + rest
+}
+
+// Decode reads a message, wherever it came from. Readers of messages use
+// [DecodeOn]. Errors match ErrMalformed.
 func Decode(data []byte) (Advisory, error) {
 	var a Advisory
 	if len(data) > maxMessage {
@@ -95,6 +130,8 @@ func Decode(data []byte) (Advisory, error) {
 		return Advisory{}, fmt.Errorf("%w: version %d, not %d", ErrMalformed, a.Version, Version)
 	case a.Group == "", a.Instance == "", a.Event == "":
 		return Advisory{}, fmt.Errorf("%w: without group, instance or event", ErrMalformed)
+	case a.Term > maxTerm, a.LeaderTerm > maxTerm:
+		return Advisory{}, fmt.Errorf("%w: term %d, leader_term %d: must be at most 2^53", ErrMalformed, a.Term, a.LeaderTerm)
 	}
 	return a, nil
 }

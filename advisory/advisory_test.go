@@ -22,6 +22,8 @@ func TestWhatIsNoAdvisoryIsRefused(t *testing.T) {
 		`{"version":1,"instance":"a","event":"promoted"}`, `{"version":1,"group":"g","event":"promoted"}`,
 		`{"version":1,"group":"g","instance":"a"}`, `{"version":1,"group":7,"instance":"a","event":"promoted"}`,
 		`{"version":1,"group":"g","instance":"a","event":"promoted","text":"` + strings.Repeat("x", 64<<10) + `"}`,
+		`{"version":1,"group":"g","instance":"a","event":"promoted","term":9007199254740993}`,
+		`{"version":1,"group":"g","instance":"a","event":"following","leader":"b","leader_term":18446744073709551615}`,
 	} {
 		if a, err := advisory.Decode([]byte(data)); !errors.Is(err, advisory.ErrMalformed) || a != (advisory.Advisory{}) {
 			t.Errorf("%.60q: %v %+v", data, err, a)
@@ -31,6 +33,32 @@ func TestWhatIsNoAdvisoryIsRefused(t *testing.T) {
 	a, err := advisory.Decode([]byte(`{"version":1,"group":"g","instance":"a","event":"promoted","mood":"good","term":7}`))
 	if err != nil || a.Term != 7 {
 		t.Errorf("%v: %+v", err, a)
+	}
+}
+
+// The right to publish is given by subjects: a candidate of one group must not
+// tell of another.
+func TestAdvisoryOfAnotherGroupThanItsSubjectIsRefused(t *testing.T) {
+	told := []byte(`{"version":1,"bucket":"b","group":"g.x","instance":"a","event":"promoted"}`)
+	for subject, want := range map[string]error{
+		"leader-advisory.b.promoted.g.x":                              nil,
+		"account.leader-advisory.b.promoted.g.x":                      nil, // imported under a prefix
+		"renamed.by.an.import":                                        nil,
+		"leader-advisory.b.promoted.g":                                advisory.ErrMalformed,
+		"leader-advisory.b.promoted.g.x.y":                            advisory.ErrMalformed,
+		"leader-advisory.b.demoted.g.x":                               advisory.ErrMalformed,
+		"leader-advisory.c.promoted.g.x":                              advisory.ErrMalformed,
+		"account.leader-advisory.c.promoted.g.x":                      advisory.ErrMalformed,
+		"not-leader-advisory.c.promoted.g.x":                          nil,
+		"leader-advisory.c.promoted.h.leader-advisory.b.promoted.g.x": advisory.ErrMalformed,
+	} {
+		if a, err := advisory.DecodeOn(subject, told); !errors.Is(err, want) || (err == nil) != (a.Group == "g.x") {
+			t.Errorf("%s: %+v, %v", subject, a, err)
+		}
+	}
+	without := []byte(`{"version":1,"group":"g","instance":"a","event":"stopped"}`)
+	if _, err := advisory.DecodeOn("leader-advisory._.stopped.g", without); err != nil {
+		t.Error(err)
 	}
 }
 

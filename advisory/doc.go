@@ -21,6 +21,9 @@
 // the connection is down they wait, and if more than [Options].Queue of them
 // do, the oldest are dropped. [Advisory].Seq shows the reader such a gap.
 // Advisories are for people and their tools: never decide by them who may act.
+// A user with the right to publish a group's advisories may publish any claim
+// about that group. [Subscribe] and [DecodeOn] refuse its claims about other
+// groups.
 //
 // # History
 //

@@ -13,10 +13,10 @@ import (
 // matches (see [Subject]), as they come, until ctx is done. Those of the time
 // before are in a stream, if one keeps them.
 //
-// A message that is no advisory is yielded as an error that matches
-// ErrMalformed, and a reader too slow for what comes as one that matches
-// nats.ErrSlowConsumer: messages were lost. Both are no reason to end. After
-// any other error nothing more comes.
+// A message that is not an advisory, or does not match its subject (see
+// [DecodeOn]), is yielded as an error that matches ErrMalformed. A reader that
+// is too slow gets an error that matches nats.ErrSlowConsumer: messages were
+// lost. Neither error ends the subscription. Every other error does.
 func Subscribe(ctx context.Context, nc *nats.Conn, subject string) iter.Seq2[Advisory, error] {
 	return func(yield func(Advisory, error) bool) {
 		sub, err := nc.SubscribeSync(subject)
@@ -40,7 +40,7 @@ func next(ctx context.Context, sub *nats.Subscription) (Advisory, error) {
 	if err != nil {
 		return Advisory{}, fmt.Errorf("advisory: %q: %w", sub.Subject, err)
 	}
-	return Decode(m.Data)
+	return DecodeOn(m.Subject, m.Data)
 }
 
 func passing(err error) bool {

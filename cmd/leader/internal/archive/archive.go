@@ -292,7 +292,7 @@ func pending(ctx context.Context, c jetstream.Consumer) (all []advisory.Advisory
 		if err != nil {
 			return all, malformed, err
 		}
-		if a, err := advisory.Decode(m.Data()); err == nil {
+		if a, err := advisory.DecodeOn(m.Subject(), m.Data()); err == nil {
 			all = append(all, a)
 		} else {
 			malformed++

@@ -207,3 +207,23 @@ func TestRecentKnowsNothingOfWhatItPassedOverInASharedStream(t *testing.T) {
 		t.Errorf("complete since %v, want %v", h.Complete, stored[7].Add(1))
 	}
 }
+
+// Rights to publish are granted by subject, so a message for another group than
+// its subject's must not enter that group's history.
+func TestHistoryOfAGroupIsToldOnItsOwnSubjectAlone(t *testing.T) {
+	s := newShelf(t)
+	s.tell("mine", leader.EventPromoted, 1)
+	data, err := json.Marshal(advisory.Advisory{
+		Version: advisory.Version, Bucket: bucket, Group: "theirs", Instance: "b", Event: leader.EventPromoted, Term: 9, Time: s.told,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.js.Publish(s.ctx, advisory.Subject(bucket, leader.EventPromoted, "mine"), data); err != nil {
+		t.Fatal(err)
+	}
+	h, err := Read(s.ctx, s.js, bucket, "mine")
+	if err != nil || len(h.Advisories) != 1 || h.Malformed != 1 || h.Advisories[0].Group != "mine" {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
