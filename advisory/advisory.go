@@ -84,11 +84,11 @@ const (
 // maxTerm is above all terms, which records state as JSON numbers.
 const maxTerm = 1 << 53
 
-// DecodeOn reads a message that came on a subject. One that tells of another
-// bucket, event or group than the subject is malformed: the right to publish is
-// given by subjects, so that without this a candidate could tell of groups that
-// are none of its own. A subject under which an import renames the messages is
-// not compared, unless it only puts a prefix before theirs. Errors match
+// DecodeOn reads a message that arrived on a subject. A message is malformed if
+// its bucket, event or group differs from the subject's. Rights to publish are
+// granted by subject, so a reader that ignored the subject would let a candidate
+// of one group report on another. If an import renames the subject, it is not
+// compared, except where the import only adds a prefix. Errors match
 // ErrMalformed.
 func DecodeOn(subject string, data []byte) (Advisory, error) {
 	a, err := Decode(data)
@@ -96,13 +96,13 @@ func DecodeOn(subject string, data []byte) (Advisory, error) {
 		return Advisory{}, err
 	}
 	if own := ownPart(subject); own != "" && own != a.subject() {
-		return Advisory{}, fmt.Errorf("%w: it tells of event %q of group %q in bucket %q, and came on %q", ErrMalformed, a.Event, a.Group, a.Bucket, subject)
+		return Advisory{}, fmt.Errorf("%w: event %q of group %q in bucket %q does not match its subject %q", ErrMalformed, a.Event, a.Group, a.Bucket, subject)
 	}
 	return a, nil
 }
 
-// ownPart returns a subject without the prefix that an import put before it,
-// and "" if it is none of ours.
+// ownPart returns the subject without the prefix that an import added, or "" if
+// it contains no subject of this package.
 func ownPart(subject string) string {
 	const first = Prefix + "."
 	if strings.HasPrefix(subject, first) {
@@ -130,6 +130,8 @@ func Decode(data []byte) (Advisory, error) {
 		return Advisory{}, fmt.Errorf("%w: version %d, not %d", ErrMalformed, a.Version, Version)
 	case a.Group == "", a.Instance == "", a.Event == "":
 		return Advisory{}, fmt.Errorf("%w: without group, instance or event", ErrMalformed)
+	case a.Time.UTC().Year() < 0 || a.Time.UTC().Year() > 9999:
+		return Advisory{}, fmt.Errorf("%w: time %v: must be of the years 0 to 9999 in UTC", ErrMalformed, a.Time)
 	case a.Term > maxTerm, a.LeaderTerm > maxTerm:
 		return Advisory{}, fmt.Errorf("%w: term %d, leader_term %d: must be at most 2^53", ErrMalformed, a.Term, a.LeaderTerm)
 	}

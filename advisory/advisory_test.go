@@ -23,6 +23,9 @@ func TestWhatIsNoAdvisoryIsRefused(t *testing.T) {
 		`{"version":1,"group":"g","instance":"a"}`, `{"version":1,"group":7,"instance":"a","event":"promoted"}`,
 		`{"version":1,"group":"g","instance":"a","event":"promoted","text":"` + strings.Repeat("x", 64<<10) + `"}`,
 		`{"version":1,"group":"g","instance":"a","event":"promoted","term":9007199254740993}`,
+		// Times that have no RFC 3339 text in UTC.
+		`{"version":1,"group":"g","instance":"a","event":"promoted","time":"9999-12-31T23:59:59-01:00"}`,
+		`{"version":1,"group":"g","instance":"a","event":"promoted","time":"0000-01-01T00:00:00+01:00"}`,
 		`{"version":1,"group":"g","instance":"a","event":"following","leader":"b","leader_term":18446744073709551615}`,
 	} {
 		if a, err := advisory.Decode([]byte(data)); !errors.Is(err, advisory.ErrMalformed) || a != (advisory.Advisory{}) {
@@ -36,8 +39,8 @@ func TestWhatIsNoAdvisoryIsRefused(t *testing.T) {
 	}
 }
 
-// The right to publish is given by subjects: a candidate of one group must not
-// tell of another.
+// Rights to publish are granted by subject: a candidate of one group must not
+// report on another.
 func TestAdvisoryOfAnotherGroupThanItsSubjectIsRefused(t *testing.T) {
 	told := []byte(`{"version":1,"bucket":"b","group":"g.x","instance":"a","event":"promoted"}`)
 	for subject, want := range map[string]error{

@@ -71,6 +71,19 @@ const (
 	maxText   = 512
 )
 
+// The bounds of an answer: the largest term of a record, and the longest time in
+// milliseconds.
+const (
+	maxTerm   = 1 << 53
+	maxMillis = int64(365 * 24 * time.Hour / time.Millisecond)
+)
+
+func (c *Candidate) valid() bool {
+	within := func(ms int64) bool { return ms >= 0 && ms <= maxMillis }
+	year := c.Since.UTC().Year()
+	return c.Term <= maxTerm && within(c.TrustLeft) && within(c.Lag) && year >= 0 && year <= 9999
+}
+
 // decode reads an answer to a question about a group.
 func decode(m *nats.Msg, bucket, group string) (Candidate, error) {
 	var c Candidate
@@ -85,6 +98,8 @@ func decode(m *nats.Msg, bucket, group string) (Candidate, error) {
 		return Candidate{}, fmt.Errorf("%w: format %d, not %d", ErrMalformed, c.Format, Format)
 	case c.Bucket != bucket, c.Group != group, c.Instance == "":
 		return Candidate{}, fmt.Errorf("%w: not of a candidate of group %q in bucket %q", ErrMalformed, group, bucket)
+	case !c.valid():
+		return Candidate{}, fmt.Errorf("%w: term %d, trust_left_ms %d, lag_ms %d, since %v: no candidate answers so", ErrMalformed, c.Term, c.TrustLeft, c.Lag, c.Since)
 	}
 	return c, nil
 }

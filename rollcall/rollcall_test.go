@@ -37,6 +37,11 @@ func TestWhatIsNoAnswerIsRefused(t *testing.T) {
 		`{"format":1,"bucket":"b","group":"other","instance":"a"}`, `{"format":1,"bucket":"other","group":"g","instance":"a"}`,
 		`{"format":1,"bucket":"b","group":"g"}`, `{"format":1,"bucket":"b","group":"g","instance":7}`,
 		`{"format":1,"bucket":"b","group":"g","instance":"` + strings.Repeat("x", maxAnswer) + `"}`,
+		`{"format":1,"bucket":"b","group":"g","instance":"a","term":9007199254740993}`,
+		`{"format":1,"bucket":"b","group":"g","instance":"a","lag_ms":-1}`,
+		`{"format":1,"bucket":"b","group":"g","instance":"a","lag_ms":9223372036855}`, // in nanoseconds beyond 64 bits
+		`{"format":1,"bucket":"b","group":"g","instance":"a","trust_left_ms":9223372036854775807}`,
+		`{"format":1,"bucket":"b","group":"g","instance":"a","since":"9999-12-31T23:59:59-01:00"}`, // it has no RFC 3339 text in UTC
 	} {
 		if c, err := decode(&nats.Msg{Data: []byte(data)}, "b", "g"); !errors.Is(err, ErrMalformed) || c != (Candidate{}) {
 			t.Errorf("%.60q: %v %+v", data, err, c)
