@@ -1,7 +1,6 @@
 package announce
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -79,8 +78,7 @@ type line struct {
 // print prints a line. What it says of the leader others wrote.
 func (c *counts) print(l line) {
 	if c.json {
-		// Who has left needs no line: the error is no matter.
-		_ = json.NewEncoder(c.out).Encode(l) //nolint:errchkjson // a time of now can be written
+		_ = output.WriteLine(c.out, l) // who has left needs no line
 		return
 	}
 	fmt.Fprintln(c.out, output.Printable(fmt.Sprint(l.Group, " ", l.Event, " ", l.Leader, " ", l.Term, " ", l.Address)))

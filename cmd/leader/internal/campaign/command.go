@@ -4,7 +4,6 @@ package campaign
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -169,7 +168,7 @@ func (p *printer) print(t leader.Transition) {
 
 func (p *printer) write(l line) error {
 	if p.json {
-		return json.NewEncoder(p.w).Encode(l)
+		return output.WriteLine(p.w, l)
 	}
 	_, err := fmt.Fprintln(p.w, l.text())
 	return err

@@ -3,11 +3,13 @@
 package output
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -46,18 +48,12 @@ func (f Format) Write(w io.Writer, r Result) error { return f.WriteOn(ScreenOf(w
 func (f Format) WriteOn(screen Screen, w io.Writer, r Result) error {
 	switch f.Output {
 	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r.Value)
+		return write(w, r.Value, "  ")
 	case "yaml":
-		b, err := yaml.Marshal(r.Value)
-		if err == nil {
-			_, err = w.Write(b)
-		}
-		return err
+		return writeYAML(w, r.Value)
 	case "name":
 		for _, name := range r.Names {
-			if _, err := fmt.Fprintln(w, name); err != nil {
+			if _, err := fmt.Fprintln(w, Printable(name)); err != nil {
 				return err
 			}
 		}
@@ -65,6 +61,56 @@ func (f Format) WriteOn(screen Screen, w io.Writer, r Result) error {
 	default:
 		return f.table(w, r, screen)
 	}
+}
+
+// WriteLine prints a value as one line of JSON.
+func WriteLine(w io.Writer, v any) error { return write(w, v, "") }
+
+func write(w io.Writer, v any, indent string) error {
+	b, err := encode(v, indent)
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	return err
+}
+
+// encode returns a value as JSON and escapes the characters that could steer a
+// terminal, some of which encoding/json leaves as they are. A program reads the
+// same value.
+func encode(v any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	var escaped []byte
+	for _, r := range b.String() {
+		if r != '\n' && steers(r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = utf8.AppendRune(escaped, r)
+		}
+	}
+	return escaped, nil
+}
+
+// writeYAML prints a value as YAML. If the YAML contains characters that could
+// steer a terminal, it prints JSON, which is YAML, too, and escapes them.
+func writeYAML(w io.Writer, v any) error {
+	b, err := encode(v, "  ")
+	if err != nil {
+		return err
+	}
+	text, err := yaml.JSONToYAML(b)
+	if err != nil {
+		return err
+	}
+	if !bytes.ContainsFunc(text, func(r rune) bool { return r != '\n' && steers(r) }) {
+		b = text
+	}
+	_, err = w.Write(b)
+	return err
 }
 
 func (f Format) table(w io.Writer, r Result, screen Screen) error {
@@ -102,9 +148,15 @@ func Printable(s string) string {
 		if r == '\t' {
 			return ' '
 		}
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {
+		if steers(r) {
 			return '\ufffd'
 		}
 		return r
 	}, s)
+}
+
+// steers reports whether a character may change what a terminal shows of
+// others.
+func steers(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }

@@ -3,7 +3,6 @@ package read
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -214,7 +213,7 @@ func (b *board) print(g Group) error {
 		return nil
 	}
 	if b.cmd.Output == "json" {
-		return json.NewEncoder(b.out).Encode(g)
+		return output.WriteLine(b.out, g)
 	}
 	return lineOf(g, time.Now()).write(b.out)
 }

@@ -2,7 +2,6 @@ package read
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -142,7 +141,7 @@ func (p *printer) run(ctx context.Context, seen <-chan observed) error {
 // print prints one line, and reports whether it was the last.
 func (p *printer) print(value any, l line) (done bool, err error) {
 	if p.json {
-		err = json.NewEncoder(p.out).Encode(value)
+		err = output.WriteLine(p.out, value)
 	} else {
 		err = l.write(p.out)
 	}
