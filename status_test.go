@@ -26,6 +26,8 @@ func TestALeaderInfoReadsAsASentence(t *testing.T) {
 		`nobody leads group "g": transferred, after term 7, by "ops" (upgrade), for "b" to take over`: {
 			Group: "g", Term: 7, Reason: leader.ReasonTransferred, By: "ops", Why: "upgrade", Successor: "b",
 		},
+		// Every user who may write the record chooses the words.
+		`nobody leads group "g": "\x1b[2J", by "ops" ("a\nb")`: {Group: "g", Reason: "\x1b[2J", By: "ops", Why: "a\nb"},
 	} {
 		if got := info.String(); got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -79,7 +79,7 @@ func (l *loop) tellBars(changed machine.Bars) {
 		if s.Barred&machine.Paused != 0 {
 			x, why := s.BarExits[bits.TrailingZeros8(uint8(machine.Paused))], ""
 			if x.Why != "" {
-				why = " (" + x.Why + ")"
+				why = " (" + leadership.Words(x.Why) + ")"
 			}
 			l.tellBar(NoteBarred, fmt.Sprintf("group %q is paused by %q%s: this candidate does not campaign until it is resumed", l.cfg.Group, x.By, why))
 		} else {

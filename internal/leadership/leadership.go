@@ -10,8 +10,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/record"
@@ -175,7 +177,7 @@ func (i Info) String() string {
 // Vacancy says why nobody leads.
 func (i Info) Vacancy() string {
 	var b strings.Builder
-	b.WriteString(cmp.Or(string(i.Reason), "unknown"))
+	b.WriteString(cmp.Or(Words(string(i.Reason)), "unknown"))
 	if i.Term != 0 {
 		fmt.Fprintf(&b, ", after term %d", i.Term)
 	}
@@ -183,12 +185,21 @@ func (i Info) Vacancy() string {
 		fmt.Fprintf(&b, ", by %q", i.By)
 	}
 	if i.Why != "" {
-		fmt.Fprintf(&b, " (%s)", i.Why)
+		fmt.Fprintf(&b, " (%s)", Words(i.Why))
 	}
 	if i.Successor != "" {
 		fmt.Fprintf(&b, ", for %q to take over", i.Successor)
 	}
 	return b.String()
+}
+
+// Words returns a text of a record for use in a line of text: unchanged if all
+// of it is printable, and quoted otherwise.
+func Words(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // VacancyAfter returns the vacancy between the leader that was known and the

@@ -26,6 +26,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/candidate"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/proof"
 	"github.com/seed-ff2cb582/leader/store"
@@ -670,9 +671,11 @@ func (r *runner) left(s *seat) {
 }
 
 // say tells the user. Standard output is the program's alone, so that a pipe
-// gets nothing else.
+// gets nothing else. What others wrote does not steer the terminal.
 func (r *runner) say(format string, args ...any) {
-	fmt.Fprintf(r.err, "leader: "+format+"\n", app.Worded(args)...)
+	for line := range strings.Lines(fmt.Sprintf("leader: "+format+"\n", app.Worded(args)...)) {
+		fmt.Fprintln(r.err, output.Printable(strings.TrimSuffix(line, "\n")))
+	}
 }
 
 // sleep waits, and reports false if ctx ended first.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -20,6 +21,12 @@ type desk struct {
 	session *app.Session
 	control *leader.Control
 	force   bool // a successor of whom nothing is known is asked for, too
+}
+
+// say prints one line for the user. Text of others in it must not steer the
+// terminal.
+func (d *desk) say(format string, args ...any) {
+	fmt.Fprintln(d.std.Err, output.Printable(fmt.Sprintf(format, args...)))
 }
 
 // state is what is asked of the group and who leads it. It has a timeout of its
@@ -67,7 +74,7 @@ func (d *desk) replace(ctx context.Context, r leader.Request) error {
 // leadsAlready reports a transfer to the present leader, which is done without
 // being asked for: a script that wants that candidate to lead may be repeated.
 func (d *desk) leadsAlready(r leader.Request, info leader.LeaderInfo) error {
-	fmt.Fprintf(d.std.Err, "%s leads group %q already: nothing is asked.\n", who(info), d.flags.Group)
+	d.say("%s leads group %q already: nothing is asked.", who(info), d.flags.Group)
 	r.Group = d.flags.Group
 	return d.report(leader.Handover{Request: r, From: info, To: info}, outcomeNothing)
 }
@@ -165,7 +172,7 @@ func (d *desk) ask(ctx context.Context, r leader.Request, before leader.ControlS
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(d.std.Err, "The request is stored. leader get %s shows what comes of it.\n", d.flags.Group)
+		d.say("The request is stored. leader get %s shows what comes of it.", d.flags.Group)
 		return d.report(leader.Handover{Request: r, From: before.Leader}, outcomeFiled)
 	}
 	// Ask looks at the group once more before it writes, since the answer of
@@ -201,11 +208,11 @@ func (d *desk) tell(h leader.Handover, err error) {
 	case err != nil && h.To.ID == "":
 		// The error says it.
 	case h.Request.Op == leader.OpPause:
-		fmt.Fprintf(d.std.Err, "Group %q is paused, and nobody leads it.\n", group)
+		d.say("Group %q is paused, and nobody leads it.", group)
 	case h.Gap == 0:
-		fmt.Fprintf(d.std.Err, "%s leads group %q.\n", who(h.To), group)
+		d.say("%s leads group %q.", who(h.To), group)
 	default:
-		fmt.Fprintf(d.std.Err, "%s leads group %q; nobody did for %s.\n", who(h.To), group, milliseconds(h.Gap))
+		d.say("%s leads group %q; nobody did for %s.", who(h.To), group, milliseconds(h.Gap))
 	}
 }
 
@@ -244,7 +251,7 @@ func (d *desk) withdraw(ctx context.Context) error {
 	h := leader.Handover{Request: leader.Request{Op: leader.OpStepDown, Group: d.flags.Group}, From: s.Leader}
 	// Success: that nothing is asked is what was wanted.
 	if s.Pending.Op == "" {
-		fmt.Fprintf(d.std.Err, "Nothing is asked of the leader of group %q.\n", d.flags.Group)
+		d.say("Nothing is asked of the leader of group %q.", d.flags.Group)
 		return d.report(h, outcomeNothing)
 	}
 	p := s.Pending
@@ -264,7 +271,7 @@ func (d *desk) withdraw(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.std.Err, "The request is taken back, unless it was obeyed meanwhile.\n")
+	d.say("The request is taken back, unless it was obeyed meanwhile.")
 	return d.report(h, outcomeWithdrawn)
 }
 

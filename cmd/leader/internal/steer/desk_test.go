@@ -44,6 +44,34 @@ func led(t *testing.T, through func(store.Store) store.Store) (*desk, leader.Con
 
 func direct(st store.Store) store.Store { return st }
 
+// Every user who may write a group's records chooses these words.
+func TestNothingThatOthersWroteSteersTheTerminal(t *testing.T) {
+	d, _ := led(t, func(st store.Store) store.Store {
+		m := st.(*memstore.Store) //nolint:errcheck,forcetypeassert // it is that of led
+		m.Put(inspect.ControlKey("reports"), []byte(`{"op":"\u001b[2J","term":1,"by":"\u009b2J","reason":"\u001b[1m"}`))
+		return st
+	})
+	d.flags.Yes = true
+	if err := d.withdraw(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	vacant, _ := led(t, func(st store.Store) store.Store {
+		m := st.(*memstore.Store) //nolint:errcheck,forcetypeassert // as above
+		if _, err := m.CompareAndSwap(t.Context(), store.Write{Key: "reports", Expected: 1, Tombstone: true, Value: []byte(`{"reason":"\u001b[2J"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		return st
+	})
+	if err := vacant.vacate(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []fmt.Stringer{d.std.Err.(*bytes.Buffer), vacant.std.Err.(*bytes.Buffer)} {
+		if text := said.String(); text == "" || strings.ContainsAny(text, "\x1b\u009b") {
+			t.Errorf("%q", text)
+		}
+	}
+}
+
 // The question whether to take a request back may stand for long. Another's
 // request that has come meanwhile is not the one that was shown.
 func TestAnotherRequestThanTheOneThatWasShownIsNotTakenBack(t *testing.T) {

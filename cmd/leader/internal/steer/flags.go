@@ -94,7 +94,7 @@ var errDeclined = errors.New("not confirmed; nothing was asked")
 // Everything goes to standard error, since standard output is the result's. A
 // signal is a no, like any answer but y and yes.
 func (d *desk) confirm(ctx context.Context, format string, args ...any) error {
-	fmt.Fprintf(d.std.Err, format+"\n", args...)
+	d.say(format, args...)
 	if d.flags.Yes {
 		return nil
 	}

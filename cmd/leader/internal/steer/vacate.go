@@ -132,7 +132,7 @@ func (d *desk) vacate(ctx context.Context, force bool) error {
 	// What is wanted is so already, which is no error for a script that is
 	// repeated.
 	if s.Vacant {
-		fmt.Fprintf(d.std.Err, "Nobody holds the record of group %q: %s.\n", d.flags.Group, d.vacancy(s.Leader))
+		d.say("Nobody holds the record of group %q: %s.", d.flags.Group, d.vacancy(s.Leader))
 		return d.ended(opVacate, s, s.Leader, outcomeNothing)
 	}
 	if err := d.confirm(ctx, "%s", d.vacateRisk(s, force)); err != nil {
@@ -184,7 +184,7 @@ func (d *desk) forget(ctx context.Context) error {
 			leader.ErrPaused, group, s.PausedBy, reason(s.PausedWhy), group)
 	// Success, so that a script may be repeated.
 	case s.Vacant && s.Leader.Reason == leader.ReasonForgotten:
-		fmt.Fprintf(d.std.Err, "Group %q is forgotten already.\n", group)
+		d.say("Group %q is forgotten already.", group)
 		return d.ended(opForget, s, s.Leader, outcomeNothing)
 	case !s.Vacant && s.Lease == 0:
 		return fmt.Errorf("%w: no candidate wrote the record of group %q, so that nothing says whether somebody acts by it; "+
@@ -246,9 +246,9 @@ func (d *desk) end(ctx context.Context, op leader.Operation, before leader.Contr
 	case err != nil:
 		return err
 	case op == opForget:
-		fmt.Fprintf(d.std.Err, "Group %q is marked as gone.\n", d.flags.Group)
+		d.say("Group %q is marked as gone.", d.flags.Group)
 	default:
-		fmt.Fprintf(d.std.Err, "Nobody holds the record of group %q any more, and its candidates may lead.\n", d.flags.Group)
+		d.say("Nobody holds the record of group %q any more, and its candidates may lead.", d.flags.Group)
 	}
 	return d.ended(op, before, info, outcomeDone)
 }
