@@ -130,6 +130,20 @@ func TestOnceOneHostOfAllBeginsTheProgram(t *testing.T) {
 	}
 }
 
+// No host notes a run that begins more than a period after the server's time. A
+// user who may write the control record could otherwise stop all runs for ever.
+func TestOnceANoteFromTheFutureKeepsNobodyAway(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	l.put("_ctl.jobs", fmt.Sprintf(`{"ran":{"begin":%d,"id":"x","term":7}}`, time.Now().Add(200_000*time.Hour).UnixMilli()))
+	for _, want := range []string{"up", ""} { // and the note of the first is believed
+		r := startRun(t, l.url, []string{"--once", "--every", long}, "echo up")
+		if lines, code := r.end(); code != 0 || strings.Join(lines, "") != want {
+			t.Errorf("exit status %d, stdout %q, want %q; stderr %s", code, lines, want, r.said())
+		}
+	}
+}
+
 // Whoever waits for its turn does not wait for the program's end.
 func TestOnceTheOthersEndWhenTheProgramHasBegun(t *testing.T) {
 	t.Parallel()

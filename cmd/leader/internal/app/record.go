@@ -11,11 +11,11 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// StoredAt returns when the server stored a group's record, and its revision.
-// The zero time means that it does not say: the bucket allows no direct reads,
+// StoredAt returns when the server stored the record of a key, such as a
+// group's, and its revision. The zero time means that it does not say: the bucket allows no direct reads,
 // the record is gone, or
 // the store is no NATS bucket.
-func (s *Session) StoredAt(ctx context.Context, group string) (time.Time, uint64, error) {
+func (s *Session) StoredAt(ctx context.Context, key string) (time.Time, uint64, error) {
 	if s.elsewhere != nil {
 		return time.Time{}, 0, nil
 	}
@@ -23,7 +23,7 @@ func (s *Session) StoredAt(ctx context.Context, group string) (time.Time, uint64
 	if s.Domain != "" {
 		api = "$JS." + s.Domain + ".API."
 	}
-	m, err := s.NC.RequestMsgWithContext(ctx, nats.NewMsg(api+"DIRECT.GET.KV_"+s.Bucket+".$KV."+s.Bucket+"."+group))
+	m, err := s.NC.RequestMsgWithContext(ctx, nats.NewMsg(api+"DIRECT.GET.KV_"+s.Bucket+".$KV."+s.Bucket+"."+key))
 	if err != nil {
 		return time.Time{}, 0, err
 	}

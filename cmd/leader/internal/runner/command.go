@@ -86,7 +86,8 @@ becomes of it. Periods have the length --every and are counted from 1970 (UTC) b
 counts: clocks may be apart by less than --every. A run is noted in the control record before the program starts, and never begun twice.
 It is not begun again either if the host dies: the next one is that of the next period. A host that does not get to lead in the
 period ends with status 75; nobody waits for a run that takes longer than the period. A host ends with status 1 if its clock is so far
-ahead that its period begins more than --every after the server's present time: what it notes would keep the others away. It takes the
+ahead that its period begins more than --every after the server's present time: what it notes would keep the others away. A note that
+is so far ahead of when the server stored it does not count, where the server tells that (NATS does). It takes the
 right to write the group's control record, as operators have it.
 
 With --try and --once the candidate's name is the host's and the process's (host-1.4711) if --id is not given, since two of a host may

@@ -147,7 +147,7 @@ func TestARunThatThisHostNotedItselfDoesNotEndIt(t *testing.T) {
 			s, c := memstore.New(), &Command{Once: true, Group: "g"}
 			c.Timeout = time.Second
 			r := &runner{
-				c: c, cfg: leader.ElectionConfig{InstanceID: "a"}, keys: s,
+				c: c, cfg: leader.ElectionConfig{InstanceID: "a"}, keys: s, storedAt: untold,
 				err: io.Discard, result: make(chan int, 1),
 			}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -156,7 +156,7 @@ func TestARunThatThisHostNotedItselfDoesNotEndIt(t *testing.T) {
 			r.limit(ctx)
 			by := r
 			if !own {
-				by = &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "b"}, keys: s, period: r.period}
+				by = &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "b"}, keys: s, storedAt: untold, period: r.period}
 			}
 			if !r.mayLead() {
 				t.Fatal("no term begins")

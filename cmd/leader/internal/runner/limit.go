@@ -54,10 +54,30 @@ func (r *runner) limit(ctx context.Context) {
 func (r *runner) watchRuns(ctx context.Context) error {
 	_, err := r.keys.Watch(ctx, []string{inspect.ControlKey(r.c.Group)}, func(e store.Entry) {
 		if c, ok := inspect.ReadControl(e); ok && r.had(c.Ran) {
-			go r.giveUp(app.ExitOK, r.period.describe(*c.Ran)) // the watch does not wait
+			go func() { // the watch does not wait
+				if r.credible(ctx, e, *c.Ran) {
+					r.giveUp(app.ExitOK, r.period.describe(*c.Ran))
+				}
+			}()
 		}
 	})
 	return err
+}
+
+// credible reports whether a host can have noted the run in a control entry. No
+// host notes a run that begins more than a period after the server's time
+// (isAhead). If the server does not report when it stored this entry, every run
+// is credible.
+func (r *runner) credible(ctx context.Context, e store.Entry, ran inspect.Run) bool {
+	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
+	defer cancel()
+	at, revision, err := r.storedAt(ctx, e.Key)
+	if err != nil || at.IsZero() || revision != e.Revision || !ran.Begin.After(at.Add(r.period.every)) {
+		return true
+	}
+	r.say("--once: ignoring the noted run of %s: it begins more than %v after the server stored the note, at %s",
+		ran.Begin.Format(time.DateTime), r.period.every, at.Format(time.DateTime))
+	return false
 }
 
 // watchRunsLater begins the watch as soon as it can be. The bucket may not be
@@ -129,7 +149,7 @@ func (r *runner) first(ctx context.Context, term leader.Term) bool {
 func (r *runner) isAhead(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
 	defer cancel()
-	at, _, err := r.session.StoredAt(ctx, r.c.Group)
+	at, _, err := r.storedAt(ctx, r.c.Group)
 	return err == nil && !at.IsZero() && r.period.ahead(at)
 }
 
@@ -145,7 +165,7 @@ func (r *runner) note(ctx context.Context, term leader.Term) (before *inspect.Ru
 	if err != nil {
 		return nil, err
 	}
-	if c, ok := inspect.ReadControl(entry); ok && r.had(c.Ran) {
+	if c, ok := inspect.ReadControl(entry); ok && r.had(c.Ran) && r.credible(ctx, entry, *c.Ran) {
 		return c.Ran, nil
 	}
 	mark := inspect.Run{Begin: r.period.begin, ID: r.cfg.InstanceID, Term: term.Number}
@@ -234,7 +254,7 @@ func (r *runner) lives(ctx context.Context, s *seat, st leader.ElectionStatus, h
 	r.mu.Lock()
 	info := r.known[s.group]
 	r.mu.Unlock()
-	at, revision, err := r.session.StoredAt(ctx, s.group)
+	at, revision, err := r.storedAt(ctx, s.group)
 	h, ok := holders[s]
 	if !ok || h.term != st.LeaderTerm {
 		h = holder{term: st.LeaderTerm, revision: revision, since: time.Now()}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
@@ -31,6 +32,43 @@ func (s *lateStore) Watch(ctx context.Context, keys []string, deliver func(store
 	return s.Store.Watch(ctx, keys, deliver)
 }
 
+// untold is a server that does not report when it stored a record.
+func untold(context.Context, string) (time.Time, uint64, error) { return time.Time{}, 0, nil }
+
+// The clocks of hosts may differ by less than a period, so no host notes a run
+// that is farther ahead of the server.
+func TestARunThatNoHostCanHaveBegunDoesNotCount(t *testing.T) {
+	stored := time.UnixMilli(6_000_000)
+	entry := store.Entry{Key: "_ctl.g", Revision: 7}
+	for name, c := range map[string]struct {
+		ahead    time.Duration
+		at       time.Time
+		revision uint64
+		err      error
+		want     bool
+	}{
+		"of the present":                {0, stored, 7, nil, true},
+		"a period ahead":                {time.Minute, stored, 7, nil, true},
+		"more than a period ahead":      {time.Minute + time.Millisecond, stored, 7, nil, false},
+		"centuries ahead":               {1e6 * time.Hour, stored, 7, nil, false},
+		"of another entry":              {time.Hour, stored, 6, nil, true},
+		"of a store without times":      {time.Hour, time.Time{}, 0, nil, true},
+		"of a server that is not asked": {time.Hour, stored, 7, context.DeadlineExceeded, true},
+	} {
+		cmd := &Command{Once: true}
+		cmd.Timeout = time.Second
+		r := &runner{c: cmd, err: io.Discard, period: periodAt(stored, time.Minute), storedAt: func(_ context.Context, key string) (time.Time, uint64, error) {
+			if key != entry.Key {
+				t.Errorf("asked about %s", key)
+			}
+			return c.at, c.revision, c.err
+		}}
+		if got := r.credible(t.Context(), entry, inspect.Run{Begin: stored.Add(c.ahead)}); got != c.want {
+			t.Errorf("a run %s counts: %v", name, got)
+		}
+	}
+}
+
 // The first hosts of all make the bucket, and whoever starts while its server
 // is away finds none either. They would stand until the end of the period,
 // though another has begun the run.
@@ -40,12 +78,12 @@ func TestAHostThatCouldNotWatchAtItsStartEndsWithTheOthers(t *testing.T) {
 			s, c := &lateStore{memstore.New(), fails}, &Command{Once: true, Every: 24 * time.Hour, Group: "g"}
 			c.Timeout = time.Second
 			var said strings.Builder
-			r := &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "a"}, keys: s, err: &said, result: make(chan int, 1)}
+			r := &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "a"}, keys: s, storedAt: untold, err: &said, result: make(chan int, 1)}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			r.beginPeriod(ctx)
 			r.limit(ctx)
-			by := &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "b"}, keys: s, period: r.period}
+			by := &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "b"}, keys: s, storedAt: untold, period: r.period}
 			if before, err := by.note(ctx, leader.Term{Number: 7}); before != nil || err != nil {
 				t.Fatalf("noted before by %+v, error %v", before, err)
 			}

@@ -57,10 +57,12 @@ type runner struct {
 
 	parent  guard.Parent // of the program
 	session *app.Session
-	period  period               // of --once
-	keys    store.Watcher        // the bucket
-	seats   []*seat              // where it stands: one or, with --slots, one a slot
-	at      atomic.Pointer[seat] // where it leads, or did last
+	period  period        // of --once
+	keys    store.Watcher // the bucket
+	// storedAt is the session's StoredAt.
+	storedAt func(ctx context.Context, key string) (time.Time, uint64, error)
+	seats    []*seat              // where it stands: one or, with --slots, one a slot
+	at       atomic.Pointer[seat] // where it leads, or did last
 
 	result chan int // the exit status, once
 	// finished is set when there is one. It is atomic, not under mu, which some
@@ -139,7 +141,7 @@ func (c Command) run(signalled context.Context, path string, std app.Streams) er
 	if r.keys, err = keys(session); err != nil {
 		return err
 	}
-	r.session, r.seats = session, seats
+	r.session, r.storedAt, r.seats = session, session.StoredAt, seats
 	r.limit(beside)
 	web.show(r.seats) // before the election starts, since a server of NATS may still be waited for
 	return r.elect(ctx, all)
@@ -671,7 +673,7 @@ func (r *runner) left(s *seat) {
 }
 
 // say tells the user. Standard output is the program's alone, so that a pipe
-// gets nothing else. What others wrote does not steer the terminal.
+// gets nothing else. Text of others must not steer the terminal.
 func (r *runner) say(format string, args ...any) {
 	for line := range strings.Lines(fmt.Sprintf("leader: "+format+"\n", app.Worded(args)...)) {
 		fmt.Fprintln(r.err, output.Printable(strings.TrimSuffix(line, "\n")))
