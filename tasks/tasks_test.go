@@ -606,15 +606,15 @@ func TestATaskIsGivenToNobodyWhileAWorkerThatEndsIsAtIt(t *testing.T) {
 
 // Each part arrives by itself.
 func TestEachPartOfALongMessageHasItsTermAndItsSender(t *testing.T) {
-	down := wire.ToWorker{Term: wire.Term{Number: 7, Token: "t"}, Run: "r", Orders: make([]wire.Order, 20)}
+	down := wire.ToWorker{Term: wire.Term{Number: 7, Token: "t"}, Run: "r", Orders: make([]wire.Order, 20), Settled: make([]wire.Ref, 30), Revoked: make([]wire.Ref, 40)}
 	up := wire.FromWorker{Worker: "w", Run: "r", Seen: 7, SeenToken: "t", Reports: make([]wire.Report, 20)}
 	for i := range down.Orders {
 		down.Orders[i].Payload, up.Reports[i].Result = make([]byte, tasks.MaxPayload), make([]byte, tasks.MaxPayload)
 	}
-	orders, reports := 0, 0
+	orders, settled, revoked, reports := 0, 0, 0, 0
 	for _, m := range tasks.Split(down) {
-		orders += len(m.Orders)
-		if m.Orders = nil; !reflect.DeepEqual(m, wire.ToWorker{Term: down.Term, Run: "r"}) {
+		orders, settled, revoked = orders+len(m.Orders), settled+len(m.Settled), revoked+len(m.Revoked)
+		if m.Orders, m.Settled, m.Revoked = nil, nil, nil; !reflect.DeepEqual(m, wire.ToWorker{Term: down.Term, Run: "r"}) {
 			t.Errorf("a part for a worker: %+v", m)
 		}
 	}
@@ -624,8 +624,8 @@ func TestEachPartOfALongMessageHasItsTermAndItsSender(t *testing.T) {
 			t.Errorf("a part of a worker's: %+v", m)
 		}
 	}
-	if orders != 20 || reports != 20 || len(tasks.Split(down)) < 2 || len(tasks.SplitReports(up)) < 2 {
-		t.Errorf("%d orders and %d reports in all", orders, reports)
+	if orders != 20 || settled != 30 || revoked != 40 || reports != 20 || len(tasks.Split(down)) < 2 || len(tasks.SplitReports(up)) < 2 {
+		t.Errorf("%d orders, %d settled, %d revoked and %d reports in all", orders, settled, revoked, reports)
 	}
 }
 
@@ -636,7 +636,7 @@ func TestEachPartOfALongMessageFitsIntoOneOfNATS(t *testing.T) {
 	for i := range tasks.MaxCapacity {
 		ref := wire.Ref{ID: fmt.Sprintf("%0*d", tasks.MaxName, i), Attempt: 9}
 		up.Reports = append(up.Reports, wire.Report{Ref: ref, Error: strings.Repeat("<", 1<<10)})
-		down.Settled = append(down.Settled, ref)
+		down.Settled, down.Revoked = append(down.Settled, ref), append(down.Revoked, ref)
 		down.Orders = append(down.Orders, wire.Order{Ref: ref, Payload: make([]byte, i), Timeout: tasks.MaxTimeout})
 	}
 	up.Presence = &wire.Presence{Held: down.Settled, Capacity: tasks.MaxCapacity, Lease: time.Hour}

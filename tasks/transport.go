@@ -45,6 +45,10 @@ type Seat interface {
 // into the 1 MiB that a NATS server allows by default.
 const bulk = 256 << 10
 
+// overhead is how many bytes an item of a message takes at most beside its ID
+// and what it carries.
+const overhead = 96
+
 // escaped is how many bytes JSON takes at most for one of a text: as many for
 // each < of an error that is a page of HTML.
 const escaped = len(`\u003c`)
@@ -52,17 +56,27 @@ const escaped = len(`\u003c`)
 // Split returns the message in parts of which each is small enough for NATS and
 // for gRPC, by their defaults.
 func Split(m wire.ToWorker) (parts []wire.ToWorker) {
-	orders := m.Orders
-	m.Orders = nil
-	for size := 0; len(orders) > 0; orders = orders[1:] {
+	part, size := wire.ToWorker{Term: m.Term, Run: m.Run, Call: m.Call}, 0
+	grow := func(n int) {
 		if size > bulk {
-			parts = append(parts, m)
-			m, size = wire.ToWorker{Term: m.Term, Run: m.Run}, 0
+			parts = append(parts, part)
+			part, size = wire.ToWorker{Term: m.Term, Run: m.Run}, 0
 		}
-		size += len(orders[0].Payload) + 128
-		m.Orders = append(m.Orders, orders[0])
+		size += n
 	}
-	return append(parts, m)
+	for _, ref := range m.Settled {
+		grow(len(ref.ID) + overhead)
+		part.Settled = append(part.Settled, ref)
+	}
+	for _, ref := range m.Revoked {
+		grow(len(ref.ID) + overhead)
+		part.Revoked = append(part.Revoked, ref)
+	}
+	for _, o := range m.Orders {
+		grow(len(o.ID) + len(o.Payload) + overhead)
+		part.Orders = append(part.Orders, o)
+	}
+	return append(parts, part)
 }
 
 // SplitReports is [Split] for what a worker says.
@@ -75,7 +89,7 @@ func SplitReports(m wire.FromWorker) (parts []wire.FromWorker) {
 			m, size = wire.FromWorker{Worker: m.Worker, Run: m.Run, Seen: m.Seen, SeenToken: m.SeenToken, Leaving: m.Leaving}, 0
 			parts[len(parts)-1].Leaving = false
 		}
-		size += len(reports[0].Result) + escaped*len(reports[0].Error) + 128
+		size += len(reports[0].ID) + len(reports[0].Result) + escaped*len(reports[0].Error) + overhead
 		m.Reports = append(m.Reports, reports[0])
 	}
 	return append(parts, m)
