@@ -2,6 +2,8 @@ package core
 
 import (
 	"cmp"
+	"container/heap"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -56,13 +58,15 @@ type Leader struct {
 	early   early
 	stale   uint64
 
-	tasks   map[string]*task
-	workers map[string]*worker
-	orphans map[string]map[string]*task // by the name of a worker that was not heard of
-	foreign map[string]string           // the runs of workers that obey another leader of our number
-	lines   lines
-	timers  timers
-	dirty   bool // a task may find a worker now
+	tasks    map[string]*task
+	workers  map[string]*worker
+	labelled map[string]map[*worker]struct{} // the workers that have a label
+	orphans  map[string]map[string]*task     // by the name of a worker that was not heard of
+	foreign  map[string]string               // the runs of workers that obey another leader of our number
+	lines    lines
+	timers   timers
+	dirty    bool // a task may find a worker now
+	moved    bool // keys may belong to other workers now
 
 	// The watch lags behind what we write and read: what it tells later of
 	// tasks that have ended says nothing.
@@ -162,7 +166,8 @@ func NewLeader(cfg Config) *Leader {
 	cfg.Lease, cfg.Grace = min(cfg.Lease, MaxTimeout), min(cfg.Grace, MaxTimeout)
 	l := &Leader{
 		cfg: cfg, tasks: map[string]*task{}, workers: map[string]*worker{},
-		orphans: map[string]map[string]*task{}, outbox: map[string]*wire.ToWorker{},
+		labelled: map[string]map[*worker]struct{}{}, orphans: map[string]map[string]*task{},
+		lines: lines{of: map[class]*line{}}, outbox: map[string]*wire.ToWorker{},
 		ended: map[string]uint64{}, foreign: map[string]string{},
 	}
 	l.to("", "").Call = true
@@ -172,7 +177,6 @@ func NewLeader(cfg Config) *Leader {
 // Take returns what is to be done since the last call.
 func (l *Leader) Take() Output {
 	if l.present && l.dirty && l.stale == 0 {
-		l.dirty = false
 		l.dispatch()
 	}
 	out := l.out
@@ -329,6 +333,7 @@ func (l *Leader) adopt(now time.Duration, w *worker) {
 func (l *Leader) gone(now time.Duration, w *worker, why string) {
 	l.timers.stop(w.timer)
 	delete(l.workers, w.name)
+	l.label(w, nil)
 	l.rehash()
 	for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
 		t := w.tasks[id]
@@ -344,6 +349,9 @@ func (l *Leader) gone(now time.Duration, w *worker, why string) {
 // the store says.
 func (l *Leader) presence(now time.Duration, w *worker, p wire.Presence) {
 	moved := !w.known || w.presence.Draining != p.Draining || !slices.Equal(w.presence.Labels, p.Labels)
+	if moved {
+		l.label(w, p.Labels)
+	}
 	w.known, w.presence = true, p
 	l.dirty = true
 	if moved {
@@ -367,6 +375,30 @@ func (l *Leader) presence(now time.Duration, w *worker, p wire.Presence) {
 			l.order(now, t)
 		}
 	}
+}
+
+// label replaces the labels by which a worker is found.
+func (l *Leader) label(w *worker, labels []string) {
+	for _, label := range w.presence.Labels {
+		delete(l.labelled[label], w)
+		if len(l.labelled[label]) == 0 {
+			delete(l.labelled, label)
+		}
+	}
+	for _, label := range labels {
+		if l.labelled[label] == nil {
+			l.labelled[label] = map[*worker]struct{}{}
+		}
+		l.labelled[label][w] = struct{}{}
+	}
+}
+
+// having returns the workers that have a label, or all workers without a label.
+func (l *Leader) having(label string) iter.Seq[*worker] {
+	if label == "" {
+		return maps.Values(l.workers)
+	}
+	return maps.Keys(l.labelled[label])
 }
 
 // owns reports whether a worker may have an attempt, as far as is known.
@@ -599,25 +631,27 @@ func (l *Leader) revoke(name, run string, ref wire.Ref) {
 	}
 }
 
-// dispatch gives tasks to those who have room, the oldest first.
+// dispatch gives tasks to workers that have room, the oldest first. Room only
+// shrinks meanwhile, so a class without room waits for the next dispatch.
 func (l *Leader) dispatch() {
-	l.lines.tidy()
-	for {
-		var t *task
-		var to *worker
-		for _, line := range l.lines.all {
-			head := line.head()
-			if head == nil || t != nil && t.ticket < head.ticket {
+	if l.moved {
+		l.moved = false
+		for _, t := range l.lines.takeKeyed() {
+			l.wait(t)
+		}
+	}
+	l.dirty = false
+	served := func(c class) bool { return l.pick(c) != nil }
+	for waiting := l.lines.waiting(served); len(waiting) > 0; {
+		line := waiting[0]
+		if w := l.pick(line.class); w != nil {
+			l.assign(line.head(), w)
+			if line.head() != nil {
+				heap.Fix(&waiting, 0)
 				continue
 			}
-			if w := l.pick(line.class); w != nil {
-				t, to = head, w
-			}
 		}
-		if t == nil {
-			return
-		}
-		l.assign(t, to)
+		heap.Pop(&waiting)
 	}
 }
 
@@ -629,8 +663,8 @@ func (l *Leader) pick(c class) (best *worker) {
 		}
 		return nil
 	}
-	for _, w := range l.workers {
-		if w.takes() && w.room() > 0 && (c.kind == 'a' || slices.Contains(w.presence.Labels, c.name)) && w.before(best) {
+	for w := range l.having(c.name) {
+		if w.takes() && w.room() > 0 && w.before(best) {
 			best = w
 		}
 	}
@@ -664,19 +698,15 @@ func (l *Leader) wait(t *task) {
 
 // keeper returns which worker has a key.
 func (l *Leader) keeper(to wire.Target) string {
-	names := make([]string, 0, len(l.workers))
-	for name, w := range l.workers {
-		if w.takes() && (to.Label == "" || slices.Contains(w.presence.Labels, to.Label)) && (to.Worker == "" || to.Worker == name) {
-			names = append(names, name)
+	var names []string
+	for w := range l.having(to.Label) {
+		if w.takes() && (to.Worker == "" || to.Worker == w.name) {
+			names = append(names, w.name)
 		}
 	}
 	return Rendezvous(to.Key, names)
 }
 
-// rehash places anew what waits by a key, since the workers have changed.
-func (l *Leader) rehash() {
-	for _, t := range l.lines.rehash() {
-		l.wait(t)
-	}
-	l.dirty = true
-}
+// rehash has the tasks that wait by a key placed again, since the workers have
+// changed. The next dispatch does so once, however many workers change before.
+func (l *Leader) rehash() { l.moved, l.dirty = true, true }

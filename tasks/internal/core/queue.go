@@ -1,9 +1,9 @@
 package core
 
 import (
+	"cmp"
 	"container/heap"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -37,9 +37,9 @@ func (l *line) head() *task {
 	return nil
 }
 
-// lines are those of all classes, in a fixed order.
+// lines are those of all classes. Tickets order the tasks of all of them.
 type lines struct {
-	all    []*line
+	of     map[class]*line
 	ticket uint64
 }
 
@@ -47,45 +47,73 @@ type lines struct {
 func (q *lines) join(t *task, c class) {
 	q.ticket++
 	t.ticket = q.ticket
-	i, found := slices.BinarySearchFunc(q.all, c, func(l *line, c class) int {
-		if l.class.kind != c.kind {
-			return int(l.class.kind) - int(c.kind)
-		}
-		return strings.Compare(l.class.name, c.name)
-	})
-	if !found {
-		q.all = slices.Insert(q.all, i, &line{class: c})
+	l := q.of[c]
+	if l == nil {
+		l = &line{class: c}
+		q.of[c] = l
 	}
-	q.all[i].wait = append(q.all[i].wait, place{t, t.ticket})
+	l.wait = append(l.wait, place{t, t.ticket})
 }
 
 // leave takes a task out of its line.
 func (t *task) leave() { t.ticket = 0 }
 
-// rehash takes out all tasks that wait by their key, in their order.
-func (q *lines) rehash() (moved []*task) {
-	q.all = slices.DeleteFunc(q.all, func(l *line) bool {
-		if l.class.kind != 'k' {
-			return false
+// takeKeyed takes out all tasks that wait by their key, in their order.
+func (q *lines) takeKeyed() (tasks []*task) {
+	for c, l := range q.of {
+		if c.kind != 'k' {
+			continue
 		}
-		for l.head() != nil {
-			moved = append(moved, l.wait[0].t)
+		for t := l.head(); t != nil; t = l.head() {
+			tasks = append(tasks, t)
 			l.wait = l.wait[1:]
 		}
-		return true
-	})
-	slices.SortFunc(moved, func(a, b *task) int {
-		if a.ticket < b.ticket {
-			return -1
-		}
-		return 1
-	})
-	return moved
+		delete(q.of, c)
+	}
+	slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(a.ticket, b.ticket) })
+	return tasks
 }
 
-// tidy forgets classes of which nobody waits.
-func (q *lines) tidy() {
-	q.all = slices.DeleteFunc(q.all, func(l *line) bool { return l.head() == nil })
+// waiting returns the lines in which a task waits, of the classes that are
+// served. It forgets the lines in which none does.
+func (q *lines) waiting(served func(class) bool) (h heads) {
+	for c, l := range q.of {
+		switch {
+		case l.head() == nil:
+			delete(q.of, c)
+		case served(c):
+			h = append(h, l)
+		}
+	}
+	heap.Init(&h)
+	return h
+}
+
+// heads are lines in which a task waits, that of the oldest task first.
+type heads []*line
+
+// Len implements heap.Interface, as the following do.
+func (h *heads) Len() int { return len(*h) }
+
+// Swap swaps two lines.
+func (h *heads) Swap(i, j int) { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
+
+// Less reports whether the first task of one waits for longer than that of
+// another.
+func (h *heads) Less(i, j int) bool { return (*h)[i].wait[0].ticket < (*h)[j].wait[0].ticket }
+
+// Push adds a line.
+func (h *heads) Push(x any) {
+	if l, ok := x.(*line); ok {
+		*h = append(*h, l)
+	}
+}
+
+// Pop takes the last one.
+func (h *heads) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
 }
 
 // A timer is something that is due.
