@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/tasks"
@@ -97,6 +98,52 @@ func TestAWorkerWhoseNameIsNoneIsNotAnswered(t *testing.T) {
 			t.Error("a worker was not answered")
 		}
 	})
+}
+
+// The election alone decides that a term has ended. A context that descends from
+// the context of the term reports the end later.
+func TestDispatcherDoesNothingOnceTheElectionSaysThatItsTermIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub, st := &anyonesHub{}, tasks.NewMemory()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		elected := &termContext{Context: ctx}
+		ended := make(chan error, 1)
+		d := tasks.NewDispatcher(st, tasks.DispatcherOptions{Group: "g"}, hub)
+		go func() { ended <- d.Lead(elected, leader.Term{Number: 1, Token: "t"}) }()
+		synctest.Wait()
+		elected.over.Store(true)
+		if _, err := tasks.Submit(t.Context(), st, tasks.Spec{ID: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		hub.hear(wire.FromWorker{Worker: "w", Run: "r", Presence: &wire.Presence{Capacity: 1}})
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("Lead goes on")
+		}
+		if s, err := tasks.Look(t.Context(), st, "x"); err != nil || s.State != tasks.Queued {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+// A termContext reports the end of a term by Err before it closes Done, as the
+// context of an election's term does.
+type termContext struct {
+	context.Context //nolint:containedctx // it is one
+
+	over atomic.Bool
+}
+
+func (c *termContext) Err() error {
+	if c.over.Load() {
+		return context.Canceled
+	}
+	return c.Context.Err()
 }
 
 // A curtain is a store at whose first write of a leader the term ends, and

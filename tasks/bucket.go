@@ -223,14 +223,22 @@ func (b *Bucket) Read(ctx context.Context, id string) (Entry, error) {
 	return e, err
 }
 
+// entry returns the record at a key. A submitter may have written anything
+// there; the error matches ErrInvalid.
 func entry(id string, rev uint64, h nats.Header, data []byte) (e Entry, err error) {
 	e = Entry{ID: id, Revision: rev}
 	if h.Get("KV-Operation") != "" || h.Get("Nats-Marker-Reason") != "" {
 		e.Deleted = true
 		return e, nil
 	}
-	if e.Record, err = parseRecord(data); err != nil {
-		err = fmt.Errorf("tasks: the record of %q is none: %w", id, err)
+	if !ValidName(id) {
+		err = errors.New(nameRule)
+	} else if e.Record, err = parseRecord(data); err == nil {
+		err = e.Record.Validate()
+	}
+	if err != nil {
+		e.Record = wire.Record{}
+		err = fmt.Errorf("%w: the record of task %.200q: %w", ErrInvalid, id, err)
 	}
 	return e, err
 }
@@ -388,13 +396,11 @@ func (t *telling) progress() (at uint64, present bool) {
 
 // told is what a message tells the watch.
 func (b *Bucket) told(m jetstream.Msg, rev uint64, own string) Entry {
-	h := m.Headers()
+	id, h := strings.TrimPrefix(m.Subject(), b.prefix), m.Headers()
 	if t := h[headerTerm]; len(t) == 1 && t[0] == own {
-		return Entry{Revision: rev}
+		return Entry{ID: id, Revision: rev, Own: true}
 	}
-	e, err := entry(strings.TrimPrefix(m.Subject(), b.prefix), rev, h, m.Data())
-	if err != nil || e.Record.State != wire.Queued && e.Record.State != wire.Assigned && !e.Record.State.Finished() && !e.Deleted {
-		return Entry{Revision: rev} // somebody else's
-	}
+	e, err := entry(id, rev, h, m.Data())
+	e.Invalid = err
 	return e
 }

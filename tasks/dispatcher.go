@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -62,6 +63,9 @@ type Stats struct {
 	Term uint64
 	// Queued and Assigned are the tasks that are open.
 	Queued, Assigned int
+	// Parked are the records that the dispatcher leaves as they are: they are
+	// not valid, or state a newer term. The log has the reason for each.
+	Parked int
 	// Workers were heard of within their lease.
 	Workers int
 }
@@ -104,8 +108,10 @@ func (d *Dispatcher) Stats() Stats { return *d.stats.Load() }
 // (ErrInvalid), that a hub could not be opened, or that one of the caller's
 // implementations panicked (ErrPanicked).
 //
-// A dispatcher that sees a newer term in a record, or hears of one from a
-// worker, does nothing more, and waits for the end of ctx.
+// The election alone decides that a term has ended, and ctx tells. A newer term
+// in a record or in a message of a worker does not end Lead, since submitters
+// and workers may state any number: the dispatcher leaves this record as it is,
+// and gives this worker nothing.
 func (d *Dispatcher) Lead(ctx context.Context, term leader.Term) error {
 	if d.fault != nil {
 		return d.fault
@@ -113,10 +119,12 @@ func (d *Dispatcher) Lead(ctx context.Context, term leader.Term) error {
 	if term.IsZero() {
 		return fmt.Errorf("%w: the zero term leads nothing", ErrInvalid)
 	}
+	elected := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	logger := d.opts.Logger.With("term", term.Number)
 	r := &run{
-		d: d, ctx: ctx, fail: cancel, begun: time.Now(), term: term, log: d.opts.Logger.With("term", term.Number),
+		d: d, elected: elected, ctx: ctx, fail: cancel, begun: time.Now(), term: term, log: logger, caused: &warner{log: logger},
 		inbox: newInbox[event](), conns: make([]Conn, len(d.hubs)), by: map[string]int{},
 	}
 	r.core = core.NewLeader(core.Config{
@@ -148,25 +156,32 @@ func (d *Dispatcher) Lead(ctx context.Context, term leader.Term) error {
 
 // A run is one term of a dispatcher. Its goroutine owns the core.
 type run struct {
-	d     *Dispatcher
-	ctx   context.Context //nolint:containedctx // of the term
-	fail  context.CancelCauseFunc
-	begun time.Time
-	term  leader.Term
-	log   *slog.Logger
-	core  *core.Leader
-	inbox *inbox[event]
-	conns []Conn
-	by    map[string]int // the hub of each worker
-	work  sync.WaitGroup
-	low   uint64 // the latest checkpoint
-	ended bool   // a newer term was seen
+	d       *Dispatcher
+	elected context.Context //nolint:containedctx // of the term: its Err asks the election
+	ctx     context.Context //nolint:containedctx // descends from it, and ends with it or with a failure
+	fail    context.CancelCauseFunc
+	begun   time.Time
+	term    leader.Term
+	log     *slog.Logger
+	caused  *warner // for warnings that submitters and workers cause
+	core    *core.Leader
+	inbox   *inbox[event]
+	conns   []Conn
+	by      map[string]int // the hub of each worker
+	work    sync.WaitGroup
+	low     uint64 // the latest checkpoint
 }
 
-// hear takes in a message by a hub, unless it is of a worker that cannot be:
-// its name becomes a part of subjects. What no store may take is a failure.
+// over reports whether the term has ended. The context of a term looks at the
+// election's trust window itself; a context that descends from it follows
+// later.
+func (r *run) over() bool { return r.ctx.Err() != nil || r.elected.Err() != nil }
+
+// hear takes in a message by a hub, if it is valid: its numbers bound loops, and
+// its names become parts of subjects. A report that no store takes is a failure.
 func (r *run) hear(m wire.FromWorker, hub int) {
-	if !ValidName(m.Worker) {
+	if err := m.Validate(); err != nil {
+		r.caused.warn("a message of a worker is not valid", "worker", cut(m.Worker), "error", err)
 		return
 	}
 	if slices.ContainsFunc(m.Reports, tooLong) {
@@ -209,7 +224,7 @@ func (r *run) loop() error {
 			r.checkpoint()
 		}
 		// Looked at again: a process that was stopped meanwhile finds both.
-		if r.ctx.Err() != nil {
+		if r.over() {
 			return nil
 		}
 		// Other goroutines may add to the inbox first: many writes and messages
@@ -261,6 +276,10 @@ func (r *run) stored(now time.Duration, e *Entry, watched bool) {
 	case e.ID == "":
 	case e.Deleted:
 		r.core.Deleted(now, e.ID, e.Revision)
+	case e.Own:
+		r.core.Own(e.ID, e.Revision)
+	case e.Invalid != nil:
+		r.core.Invalid(now, e.ID, e.Revision, e.Invalid.Error())
 	default:
 		r.core.Stored(now, e.ID, e.Revision, e.Record)
 	}
@@ -271,16 +290,22 @@ func (r *run) stored(now time.Duration, e *Entry, watched bool) {
 
 // perform does what the core wants, while the term lasts.
 func (r *run) perform(out core.Output) {
-	if out.Stale != 0 && !r.ended {
-		r.ended = true
-		r.log.Error("a newer term is at work: this one hands out nothing more", "newer", out.Stale)
+	for _, p := range out.Parked {
+		r.caused.warn("a record is left as it is: no worker is given the task", "task", cut(p.ID), "reason", p.Why)
 	}
-	for _, worker := range out.Lost {
-		r.log.Warn("a worker obeys another leader whose term has the same number: it is given nothing", "worker", worker)
+	for _, lost := range out.Lost {
+		what := "a worker obeys another leader whose term has the same number: it is given nothing"
+		if lost.Newer {
+			what = "a worker says that it has seen a newer term: it is given nothing"
+		}
+		r.caused.warn(what, "worker", lost.Worker)
+	}
+	for _, worker := range out.Excess {
+		r.caused.warn("a worker is not admitted: there are too many", "worker", worker, "max", core.MaxWorkers)
 	}
 	for i := range out.Writes {
 		w := &out.Writes[i]
-		if r.ctx.Err() != nil {
+		if r.over() {
 			return
 		}
 		sent := time.Since(r.begun)
@@ -290,6 +315,9 @@ func (r *run) perform(out core.Output) {
 	}
 	for _, id := range out.Reads {
 		r.read(id)
+	}
+	if r.over() {
+		return
 	}
 	for _, m := range out.Messages {
 		hub, known := r.by[m.Worker]
@@ -312,6 +340,9 @@ func (r *run) read(id string) {
 		ctx, cancel := context.WithTimeout(r.ctx, readFor)
 		defer cancel()
 		e, err := r.d.st.Read(ctx, id)
+		if errors.Is(err, ErrInvalid) {
+			e.ID, e.Invalid, err = id, err, nil
+		}
 		if err != nil {
 			r.inbox.put(event{read: id, err: err})
 			return nil
@@ -344,11 +375,9 @@ func (r *run) watch() {
 // checkpoint tells the store where a successor has to begin, and readers how
 // things stand.
 func (r *run) checkpoint() {
-	if r.ended {
-		return
-	}
+	maps.DeleteFunc(r.by, func(worker string, _ int) bool { return !r.core.Knows(worker) })
 	c := r.core.Count()
-	stats := Stats{Term: r.term.Number, Queued: c.Queued, Assigned: c.Assigned, Workers: c.Workers}
+	stats := Stats{Term: r.term.Number, Queued: c.Queued, Assigned: c.Assigned, Parked: c.Parked, Workers: c.Workers}
 	r.d.stats.Store(&stats)
 	r.d.opts.Hooks.stats(stats)
 	low := r.core.Low()

@@ -40,14 +40,19 @@
 // give [Task].Term to the resource, and let it refuse what is stale (package
 // fence), or make the effect conditional on the task's ID and Attempt.
 //
-// The numbers of a group's terms must only grow, as those of one store of
-// elections do. Where a group moves to a store that numbers lower, or its store
-// is made anew and begins to count again, dispatchers find newer terms in the
-// records, or hear of them from workers that still run, and stop for the rest
-// of their term, with an error in the log. Workers that have seen the larger
-// numbers refuse every order until they end. The way out, in this order: give
-// the tasks another bucket, end all workers, begin them again, and have the
-// leader step down, so that a dispatcher begins.
+// The numbers of a group's terms must only grow, as the numbers of one store of
+// elections do. If a group moves to a store that numbers lower, or its store is
+// made again and counts from the beginning, workers that have seen the larger
+// numbers refuse every order until they end, and a task whose record states a
+// larger number is left as it is. The way out: give the tasks another bucket,
+// end all workers and start them again.
+//
+// # What is not believed
+//
+// Submitters and workers may state any number, so no record and no message ends
+// a leader's term; the election does. A record that is not valid or states a
+// newer term is left as it is, logged, and counted in [Stats]. docs/tasks.md
+// lists who can stop whom.
 //
 // # A task's way
 //

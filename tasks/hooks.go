@@ -16,7 +16,8 @@ type Hooks struct {
 	// told, even if it was applied.
 	Recorded func(Recorded)
 	// Refused is told of each order of this dispatcher that a worker has
-	// refused since it had seen a newer term. The dispatcher is then deposed.
+	// refused since it had seen a newer term. Then the dispatcher is deposed, or
+	// the worker has heard a forged term.
 	Refused func(id, worker string)
 	// Stats is told each second how things stand, and at the end of a term
 	// that nothing does.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/shield"
 )
@@ -55,3 +56,36 @@ func orSilent(l *slog.Logger) *slog.Logger {
 	}
 	return l
 }
+
+// A warner logs warnings that other programs can cause, and bounds their number.
+type warner struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	since   time.Time
+	said    int // since then
+	omitted int // since the last line
+}
+
+// warnings is how many lines a warner logs in a second at most.
+const warnings = 100
+
+func (w *warner) warn(msg string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); now.Sub(w.since) >= time.Second {
+		w.since, w.said = now, 0
+	}
+	if w.said == warnings {
+		w.omitted++
+		return
+	}
+	if w.omitted > 0 {
+		args = append(args, "omitted_before", w.omitted)
+	}
+	w.said, w.omitted = w.said+1, 0
+	w.log.Warn(msg, args...)
+}
+
+// cut returns what is logged of a name that may have any length.
+func cut(name string) string { return name[:min(len(name), MaxName+1)] }

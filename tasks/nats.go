@@ -67,10 +67,11 @@ func (n *NATS) Join(_ context.Context, group, worker string, hear func(wire.ToWo
 }
 
 func subscribe[M any](n *NATS, subject string, hear func(M)) (*nats.Subscription, error) {
+	caused := &warner{log: n.log}
 	sub, err := n.nc.Subscribe(subject, func(msg *nats.Msg) {
 		var m M
 		if err := json.Unmarshal(msg.Data, &m); err != nil {
-			n.log.Warn("a message cannot be read", "subject", msg.Subject, "error", err)
+			caused.warn("a message cannot be read", "subject", msg.Subject, "error", err)
 			return
 		}
 		hear(m)

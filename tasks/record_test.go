@@ -70,6 +70,12 @@ func same(t *testing.T, data []byte) {
 	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, want) {
 		t.Errorf("%s:\n%#v, %v; want\n%#v, %v", data, got, err, want, wantErr)
 	}
+	// Otherwise a leader would write, fail and write again.
+	if err == nil && got.Validate() == nil {
+		if _, err := formatRecord(&got); err != nil {
+			t.Errorf("%s is valid, and cannot be written again: %v", data, err)
+		}
+	}
 }
 
 func FuzzRecord(f *testing.F) {
@@ -82,6 +88,7 @@ func FuzzRecord(f *testing.F) {
 		`{"state":"q","to":{},"timeout":1,"max_attempts":1} `, `{"state":"q","to":{"label":"l","key":"k"},"timeout":1,"max_attempts":99999999999999999999}`,
 		`{"state":"q","payload":"====","timeout":1,"max_attempts":1}`, `{"state":"q","timeout":0,"max_attempts":0,"submitted":"x"}`,
 		`{"state":"q","timeout":0,"max_attempts":0,"term":18446744073709551615,"error":"\u00fc"}`,
+		`{"state":"queued","timeout":1,"max_attempts":1,"submitted":"2026-01-01T00:00:00+24:00"}`,
 	} {
 		f.Add([]byte(s))
 	}

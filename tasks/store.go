@@ -13,10 +13,17 @@ type Entry struct {
 	// Revision grows with each write of any task of the store, also across
 	// tasks.
 	Revision uint64
-	// Record is what was written; zero if Deleted.
+	// Record is what was written; zero if Deleted, Invalid or Own.
 	Record wire.Record
 	// Deleted: the record was removed by hand.
 	Deleted bool
+	// Invalid says why what stands there is not a record of a task, if it is
+	// not: it cannot be decoded, its ID is not a ValidName, or
+	// wire.Record.Validate refuses it. A dispatcher reports it and leaves it as
+	// it is.
+	Invalid error
+	// Own: the record states the Term of the Watch, which has not decoded it.
+	Own bool
 }
 
 // A Write is applied if the task's record stands at Expected, 0 for one of
@@ -29,8 +36,8 @@ type Write struct {
 
 // A Watch is what a dispatcher wants to hear of a store.
 type Watch struct {
-	// Term is the number of its own term. Records of that term need not be
-	// told.
+	// Term is the number of its own term. Of records that state it, the Entry
+	// needs no more than ID, Revision and Own.
 	Term uint64
 	// Deliver is told the present state of each open task, and then each
 	// change, in the order of their revisions. States that were replaced
@@ -51,9 +58,10 @@ type Store interface {
 	// record that is finished may be removed by the store after a time that its
 	// configuration states.
 	Write(w Write, done func(revision uint64, err error))
-	// Read returns the record of a task, or ErrNotFound; with that, the entry
-	// has the Revision of what a removal has left there, 0 for nothing, which
-	// the next write has to expect.
+	// Read returns the record of a task, ErrNotFound, or ErrInvalid for an entry
+	// that a Watch would tell as Invalid. With ErrNotFound the entry has the
+	// Revision of what a removal has left there, 0 for nothing, which the next
+	// write has to expect; with ErrInvalid it has that of the record.
 	Read(ctx context.Context, id string) (Entry, error)
 	// Watch tells of the tasks until ctx is done, and then returns nil. An
 	// error means that it has ended before, and may be called again.

@@ -19,8 +19,8 @@ func pace() backoff.Policy {
 // that is stored already, with the same payload and target, is left as it is,
 // however far it has come, and its status returned. Submit needs no leader.
 //
-// With nil the task is stored. ErrInvalid and ErrExists (another task has the
-// ID) are final. After any other error, that of ctx among them, nobody knows
+// With nil the task is stored. ErrInvalid (of the Spec, or of a record that
+// stands under the ID) and ErrExists (another task has the ID) are final. After any other error, that of ctx among them, nobody knows
 // whether it is stored: submit it again. A store that does not answer is asked
 // again until ctx is done.
 func Submit(ctx context.Context, st Store, s Spec) (Status, error) {
@@ -32,7 +32,7 @@ func Submit(ctx context.Context, st Store, s Spec) (Status, error) {
 	first := Write{ID: s.ID, Record: rec}
 	done := pace().Repeat(ctx, func() bool {
 		stored, err = submit(ctx, st, s, &first)
-		return err == nil || errors.Is(err, ErrExists)
+		return err == nil || errors.Is(err, ErrExists) || errors.Is(err, ErrInvalid)
 	})
 	if !done {
 		err = fmt.Errorf("tasks: %q may not be stored: %w", s.ID, errors.Join(context.Cause(ctx), err))
@@ -61,7 +61,8 @@ func submit(ctx context.Context, st Store, s Spec, first *Write) (Status, error)
 	}
 }
 
-// Look returns how a task stands, or ErrNotFound.
+// Look returns how a task stands, ErrNotFound, or ErrInvalid for a record that
+// is not valid, which no leader acts on.
 func Look(ctx context.Context, st Store, id string) (Status, error) {
 	e, err := st.Read(ctx, id)
 	if err != nil {
@@ -71,11 +72,12 @@ func Look(ctx context.Context, st Store, id string) (Status, error) {
 }
 
 // Wait returns the status of a task when it is finished. It asks the store, at
-// first often and then each second.
+// first often and then each second. ErrNotFound, ErrInvalid as of [Look] and
+// the end of ctx end it earlier.
 func Wait(ctx context.Context, st Store, id string) (s Status, err error) {
 	done := pace().Repeat(ctx, func() bool {
 		s, err = Look(ctx, st, id)
-		return errors.Is(err, ErrNotFound) || err == nil && s.State.Finished()
+		return errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalid) || err == nil && s.State.Finished()
 	})
 	if !done {
 		err = errors.Join(context.Cause(ctx), err)
@@ -85,13 +87,14 @@ func Wait(ctx context.Context, st Store, id string) (s Status, err error) {
 
 // Cancel has a task fail, with a reason for people, wherever it stands; the
 // leader revokes it from the worker that has it. Of the reason a kibibyte is
-// stored. Errors are ErrNotFound, ErrFinished, and that of ctx.
+// stored. Errors are ErrNotFound, ErrFinished, ErrInvalid for a record that is
+// not valid, and that of ctx.
 func Cancel(ctx context.Context, st Store, id, why string) (s Status, err error) {
 	why = text(why)
 	done := pace().Repeat(ctx, func() bool {
 		var e Entry
 		if e, err = st.Read(ctx, id); err != nil {
-			return errors.Is(err, ErrNotFound)
+			return errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalid)
 		}
 		if e.Record.State.Finished() {
 			s = statusOf(e)

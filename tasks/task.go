@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/tasks/internal/core"
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
@@ -16,12 +15,12 @@ import (
 const (
 	// MaxPayload is the length of the longest payload, and of the longest
 	// result, in bytes.
-	MaxPayload = 64 << 10
+	MaxPayload = wire.MaxPayload
 	// MaxTimeout bounds the time of an attempt, and the delay after one.
-	MaxTimeout = core.MaxTimeout
+	MaxTimeout = wire.MaxTimeout
 	// MaxName is the length of the longest ID of a task, name of a worker,
 	// label and key, in bytes.
-	MaxName = 128
+	MaxName = wire.MaxName
 )
 
 // The defaults of a Spec.
@@ -32,8 +31,8 @@ const (
 )
 
 var (
-	// ErrInvalid says that a setting or a task is not allowed; the text says
-	// which, and the rule.
+	// ErrInvalid says that a setting, a task or a record in the store is not
+	// allowed; the text says which, and the rule.
 	ErrInvalid = errors.New("tasks: invalid")
 	// ErrExists says that another task has the ID.
 	ErrExists = errors.New("tasks: another task has this ID")
@@ -141,16 +140,7 @@ var nameRule = fmt.Sprintf("must be 1 to %d letters, digits and -_=/", MaxName) 
 // ValidName reports whether a task, a worker or a label may have the name: 1 to
 // [MaxName] letters, digits and -_=/. There is no dot, so that a name is one
 // token of a NATS subject.
-func ValidName(name string) bool {
-	for i := range len(name) {
-		switch c := name[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '=', c == '/':
-		default:
-			return false
-		}
-	}
-	return name != "" && len(name) <= MaxName
-}
+func ValidName(name string) bool { return wire.ValidName(name) }
 
 // A Task is what a handler is given.
 type Task struct {

@@ -11,7 +11,8 @@ import (
 // matters.
 type Hub interface {
 	// Open begins to hear the workers of a group, until the Conn is closed.
-	// hear returns quickly, and may be called concurrently. An error is final.
+	// hear returns quickly, and may be called concurrently. It drops a message
+	// that Validate refuses. An error is final.
 	Open(ctx context.Context, group string, hear func(wire.FromWorker)) (Conn, error)
 }
 
@@ -27,8 +28,9 @@ type Conn interface {
 // A Link is the worker's end of a transport.
 type Link interface {
 	// Join begins to hear the leader of a group, whichever that is, until the
-	// Seat is closed. hear returns quickly, and may be called concurrently. An
-	// error is final; a leader that is not there is none.
+	// Seat is closed. hear returns quickly, and may be called concurrently. It
+	// drops a message that Validate refuses. An error is final; a leader that is
+	// not there is none.
 	Join(ctx context.Context, group, worker string, hear func(wire.ToWorker)) (Seat, error)
 }
 

@@ -22,9 +22,13 @@ import (
 // its options say nothing.
 const DefaultDrainTimeout = 10 * time.Second
 
-// MaxCapacity bounds the capacity of a worker: what it has is named in one
-// message.
-const MaxCapacity = 4096
+const (
+	// MaxCapacity bounds the capacity of a worker: what it has is named in one
+	// message.
+	MaxCapacity = wire.MaxCapacity
+	// MaxLabels bounds the labels of a worker.
+	MaxLabels = wire.MaxLabels
+)
 
 // WorkerOptions are the settings of a Worker.
 type WorkerOptions struct {
@@ -33,7 +37,7 @@ type WorkerOptions struct {
 	// Name tells the workers of a group apart. Required. Of two that run under
 	// one name the one that began later counts.
 	Name string
-	// Labels are what tasks may ask for (Target.Label).
+	// Labels are what tasks may ask for (Target.Label), MaxLabels at most.
 	Labels []string
 	// Capacity is how many handlers may run at once, MaxCapacity at most.
 	// Default: 1.
@@ -72,6 +76,7 @@ func NewWorker(link Link, handle Handler, opts WorkerOptions) *Worker {
 	bad(link == nil || handle == nil, "a worker needs a link and a handler")
 	bad(!validGroup(opts.Group), "Group %.200q: must be names with dots between", opts.Group)
 	bad(!ValidName(opts.Name), "Name %.200q: %s", opts.Name, nameRule)
+	bad(len(opts.Labels) > MaxLabels, "%d labels: must be at most %d", len(opts.Labels), MaxLabels)
 	for _, label := range opts.Labels {
 		bad(!ValidName(label), "label %.200q: %s", label, nameRule)
 	}
@@ -122,7 +127,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer s.work.Wait()
 	defer cancel(ErrLeaving)
-	seat, err := w.link.Join(ctx, w.opts.Group, w.opts.Name, func(m wire.ToWorker) { s.inbox.put(told{heard: &m}) })
+	caused := &warner{log: w.opts.Logger}
+	seat, err := w.link.Join(ctx, w.opts.Group, w.opts.Name, func(m wire.ToWorker) {
+		if err := m.Validate(); err != nil {
+			caused.warn("a message of a leader is not valid", "error", err)
+			return
+		}
+		s.inbox.put(told{heard: &m})
+	})
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,6 @@
 // Package wire is what dispatchers, workers and stores of package tasks tell
-// each other: records, messages, and the one rule about terms.
+// each other: records and messages with their limits, and the one rule about
+// terms.
 //
 // Programs that hand out tasks do not need it; those that bring tasks over
 // another transport or keep them in another store do. It needs the standard

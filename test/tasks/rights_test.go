@@ -10,10 +10,15 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// The rights of docs/tasks.md suffice for each part. Who submits tasks cannot
-// give orders, and a worker cannot write records.
-func TestEachPartHasTheRightsThatItNeedsAndNoMore(t *testing.T) {
-	t.Parallel()
+// A rightsLab is a server on which each part of group g has the rights of
+// docs/tasks.md, and no more.
+type rightsLab struct {
+	t   *testing.T
+	srv *natslab.Server
+}
+
+func newRightsLab(t *testing.T) *rightsLab {
+	t.Helper()
 	inbox := func(name string) string { return "_INBOX_" + name + ".>" }
 	store := []string{"$KV.work.t.g.*", "$JS.API.STREAM.INFO.KV_work", "$JS.API.STREAM.MSG.GET.KV_work"}
 	users := []*server.User{
@@ -27,28 +32,40 @@ func TestEachPartHasTheRightsThatItNeedsAndNoMore(t *testing.T) {
 	}
 	srv := natslab.Start(t, natslab.Users(users...))
 	bucket(t, srv.Connect(t, nats.UserInfo("admin", "admin")), tasks.BucketConfig{})
-	connect := func(name string) *nats.Conn {
-		return srv.Connect(t, nats.UserInfo(name, name), nats.CustomInboxPrefix("_INBOX_"+name))
+	return &rightsLab{t, srv}
+}
+
+func (l *rightsLab) connect(name string) *nats.Conn {
+	l.t.Helper()
+	return l.srv.Connect(l.t, nats.UserInfo(name, name), nats.CustomInboxPrefix("_INBOX_"+name))
+}
+
+func (l *rightsLab) open(nc *nats.Conn) *tasks.Bucket {
+	l.t.Helper()
+	b, err := tasks.OpenBucket(natslab.Within(l.t), natslab.JetStream(l.t, nc), tasks.BucketConfig{Bucket: "work", Group: "g"})
+	if err != nil {
+		l.t.Fatal(err)
 	}
-	open := func(nc *nats.Conn) *tasks.Bucket {
-		b, err := tasks.OpenBucket(natslab.Within(t), natslab.JetStream(t, nc), tasks.BucketConfig{Bucket: "work", Group: "g"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(b.Close)
-		return b
-	}
-	candidate := connect("candidate")
-	lead(t, open(candidate), candidate, 1)
-	work(t, connect("worker"), "w", echo)
-	client := connect("client")
-	b := open(client)
+	l.t.Cleanup(b.Close)
+	return b
+}
+
+// The rights of docs/tasks.md suffice for each part. Who submits tasks cannot
+// give orders, and a worker cannot write records.
+func TestEachPartHasTheRightsThatItNeedsAndNoMore(t *testing.T) {
+	t.Parallel()
+	l := newRightsLab(t)
+	candidate := l.connect("candidate")
+	lead(t, l.open(candidate), candidate, 1)
+	work(t, l.connect("worker"), "w", echo)
+	client := l.connect("client")
+	b := l.open(client)
 	submit(t, b, tasks.Spec{ID: "x", Payload: []byte("p")})
 	if s := finished(t, b, "x"); s.Worker != "w" {
 		t.Errorf("%+v", s)
 	}
 	heard := 0
-	admin := srv.Connect(t, nats.UserInfo("admin", "admin"))
+	admin := l.srv.Connect(t, nats.UserInfo("admin", "admin"))
 	sub, err := admin.Subscribe("leader-tasks.to.w.g", func(*nats.Msg) { heard++ })
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +73,7 @@ func TestEachPartHasTheRightsThatItNeedsAndNoMore(t *testing.T) {
 	if err := admin.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	for _, nc := range []*nats.Conn{client, connect("worker")} {
+	for _, nc := range []*nats.Conn{client, l.connect("worker")} {
 		if err := nc.Publish("leader-tasks.to.w.g", []byte("{}")); err != nil {
 			t.Fatal(err)
 		}

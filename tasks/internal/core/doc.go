@@ -15,8 +15,12 @@
 // The order goes out when the assignment is stored, never before; a report is
 // settled when its outcome is stored, never before. What a worker holds and the
 // store does not know of is revoked. A write that meets another revision is
-// followed by a read, and what the read shows counts. A record of a newer term
-// ends the dispatcher.
+// followed by a read, and what the read shows counts.
+//
+// A record that is not valid or states a newer term is parked: it is left as it
+// is. A worker that has seen a newer term is given nothing. Neither ends the
+// dispatcher, since submitters and workers may state any number: only the
+// election knows when a term has ended.
 //
 // A [Worker] accepts what is not older than the newest term that it has seen,
 // and holds each attempt until a leader says that it is settled.

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -43,12 +44,23 @@ type Output struct {
 	Writes   []Write
 	Reads    []string
 	Messages []Message
-	// Stale is the number of a newer term that was seen. The dispatcher has
-	// ended, and does nothing more.
-	Stale uint64
-	// Lost are the workers that have begun to obey another leader whose term
-	// has this one's number, as after a store has lost its records.
-	Lost []string
+	// Parked are records that the leader leaves as they are from now on.
+	Parked []Parked
+	// Lost are workers that obey another leader from now on.
+	Lost []Lost
+	// Excess are workers that are not admitted, since MaxWorkers are known.
+	Excess []string
+}
+
+// A Parked is a record that the leader does not act on, with the reason.
+type Parked struct{ ID, Why string }
+
+// A Lost is a worker that has seen a term which is not this leader's, and not
+// older. Newer reports whether the term's number is larger; otherwise it is the
+// same, as after a store has lost its records.
+type Lost struct {
+	Worker string
+	Newer  bool
 }
 
 // A Leader is the dispatcher of one term.
@@ -56,13 +68,12 @@ type Leader struct {
 	cfg     Config
 	present bool // the open tasks are known
 	early   early
-	stale   uint64
 
 	tasks    map[string]*task
+	parked   map[string]uint64 // the revisions of records that are left as they are
 	workers  map[string]*worker
 	labelled map[string]map[*worker]struct{} // the workers that have a label
 	orphans  map[string]map[string]*task     // by the name of a worker that was not heard of
-	foreign  map[string]string               // the runs of workers that obey another leader of our number
 	lines    lines
 	timers   timers
 	dirty    bool // a task may find a worker now
@@ -89,6 +100,10 @@ const (
 	MaxEarly      = 4096     // reports
 	MaxEarlyBytes = 16 << 20 // of what is of any length in them
 )
+
+// MaxWorkers bounds how many workers a leader knows: anybody who may speak as a
+// worker may do so under any number of names.
+const MaxWorkers = 1 << 14
 
 // early is what was reported before the open tasks were known.
 type early struct {
@@ -150,13 +165,14 @@ type task struct {
 type worker struct {
 	name, run string
 	known     bool // it has said what it can take
+	foreign   bool // it obeys another leader, by its latest message
 	presence  wire.Presence
 	heard     time.Duration
 	tasks     map[string]*task
 	timer     *timer
 }
 
-func (w *worker) takes() bool { return w.known && !w.presence.Draining }
+func (w *worker) takes() bool { return w.known && !w.foreign && !w.presence.Draining }
 
 func (w *worker) room() int { return w.presence.Capacity - len(w.tasks) }
 
@@ -165,10 +181,9 @@ func (w *worker) room() int { return w.presence.Capacity - len(w.tasks) }
 func NewLeader(cfg Config) *Leader {
 	cfg.Lease, cfg.Grace = min(cfg.Lease, MaxTimeout), min(cfg.Grace, MaxTimeout)
 	l := &Leader{
-		cfg: cfg, tasks: map[string]*task{}, workers: map[string]*worker{},
+		cfg: cfg, tasks: map[string]*task{}, parked: map[string]uint64{}, workers: map[string]*worker{},
 		labelled: map[string]map[*worker]struct{}{}, orphans: map[string]map[string]*task{},
-		lines: lines{of: map[class]*line{}}, outbox: map[string]*wire.ToWorker{},
-		ended: map[string]uint64{}, foreign: map[string]string{},
+		lines: lines{of: map[class]*line{}}, outbox: map[string]*wire.ToWorker{}, ended: map[string]uint64{},
 	}
 	l.to("", "").Call = true
 	return l
@@ -176,15 +191,11 @@ func NewLeader(cfg Config) *Leader {
 
 // Take returns what is to be done since the last call.
 func (l *Leader) Take() Output {
-	if l.present && l.dirty && l.stale == 0 {
+	if l.present && l.dirty {
 		l.dispatch()
 	}
 	out := l.out
 	l.out = Output{}
-	if l.stale != 0 {
-		clear(l.outbox)
-		return Output{Stale: l.stale}
-	}
 	for _, name := range slices.Sorted(maps.Keys(l.outbox)) {
 		out.Messages = append(out.Messages, Message{Worker: name, ToWorker: *l.outbox[name]})
 	}
@@ -193,20 +204,11 @@ func (l *Leader) Take() Output {
 }
 
 // Next returns when something is due, and whether anything is.
-func (l *Leader) Next() (at time.Duration, ok bool) {
-	if l.stale != 0 {
-		return 0, false
-	}
-	return l.timers.next()
-}
+func (l *Leader) Next() (at time.Duration, ok bool) { return l.timers.next() }
 
 // Tick does what is due.
 func (l *Leader) Tick(now time.Duration) {
-	for l.stale == 0 {
-		t := l.timers.due(now)
-		if t == nil {
-			return
-		}
+	for t := l.timers.due(now); t != nil; t = l.timers.due(now) {
 		t.do(now)
 	}
 }
@@ -228,20 +230,15 @@ func (l *Leader) Present(now time.Duration) {
 
 // Heard takes in what a worker says.
 func (l *Leader) Heard(now time.Duration, m wire.FromWorker) {
-	if m.Seen > l.cfg.Term.Number {
-		l.stale = max(l.stale, m.Seen)
-		return
-	}
-	if m.Seen == l.cfg.Term.Number && m.SeenToken != "" && m.SeenToken != l.cfg.Term.Token {
-		l.lose(now, m)
-		return
-	}
 	w := l.admit(now, m)
 	switch {
 	case w == nil:
 		return
 	case m.Leaving:
 		l.gone(now, w, "the worker has left")
+		return
+	}
+	if l.loyal(now, w, m); w.foreign {
 		return
 	}
 	for _, r := range m.Refused {
@@ -259,16 +256,38 @@ func (l *Leader) Heard(now time.Duration, m wire.FromWorker) {
 	}
 }
 
-// lose leaves a worker alone that would refuse whatever we order, since it has
-// seen our number with another token first. Its tasks go to others: ordered
-// here, they would use up their attempts.
-func (l *Leader) lose(now time.Duration, m wire.FromWorker) {
-	if w := l.workers[m.Worker]; w != nil && w.run == m.Run {
-		l.gone(now, w, "the worker obeys another leader of this term's number")
+// another reports whether a worker obeys another leader, by what it says. It
+// refuses our orders then.
+func (l *Leader) another(m *wire.FromWorker) bool {
+	return m.Seen > l.cfg.Term.Number || m.Seen == l.cfg.Term.Number && m.SeenToken != "" && m.SeenToken != l.cfg.Term.Token
+}
+
+// loyal takes in which leader a worker obeys. A worker that obeys another leader
+// is given nothing while it says so. Nothing else follows: anybody who may speak
+// as a worker may state any number, and only the election knows which terms
+// there are. If the stated term is newer, the worker keeps its attempts until
+// their deadlines, since its leader may be our successor. If the term has our
+// number, its tasks go to others: ordered here, they would use up their
+// attempts.
+func (l *Leader) loyal(now time.Duration, w *worker, m wire.FromWorker) {
+	foreign := l.another(&m)
+	if foreign == w.foreign {
+		return
 	}
-	if l.foreign[m.Worker] != m.Run {
-		l.foreign[m.Worker] = m.Run
-		l.out.Lost = append(l.out.Lost, m.Worker)
+	w.foreign = foreign
+	l.rehash()
+	if !foreign {
+		return
+	}
+	newer := m.Seen > l.cfg.Term.Number
+	l.out.Lost = append(l.out.Lost, Lost{w.name, newer})
+	if newer {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
+		if t := w.tasks[id]; t.rec.State == wire.Assigned {
+			l.giveUp(now, t, "the worker obeys another leader of this term's number")
+		}
 	}
 }
 
@@ -287,10 +306,14 @@ func (l *Leader) admit(now time.Duration, m wire.FromWorker) *worker {
 		if m.Leaving {
 			return nil
 		}
+		if len(l.workers) >= MaxWorkers {
+			l.out.Excess = append(l.out.Excess, m.Worker)
+			return nil
+		}
 		w = &worker{name: m.Worker, run: m.Run, tasks: map[string]*task{}}
 		l.workers[w.name] = w
 		l.adopt(now, w)
-		if m.Presence == nil {
+		if m.Presence == nil && !l.another(&m) {
 			l.to(w.name, w.run).Call = true
 		}
 	}
@@ -462,12 +485,20 @@ func (l *Leader) reports(now time.Duration, w *worker, s said) {
 }
 
 // Stored takes in a record that stands in the store, as a watch or a read shows
-// it. What is older than what is known says nothing.
+// it. What is older than what is known says nothing. A record of a newer term
+// is parked: we may be deposed without knowing it, and then the record is our
+// successor's.
 func (l *Leader) Stored(now time.Duration, id string, rev uint64, rec wire.Record) {
+	if rev <= l.parked[id] {
+		return
+	}
+	if rec.Term > l.cfg.Term.Number && !rec.State.Finished() {
+		l.Invalid(now, id, rev, fmt.Sprintf("its term %d is newer than this one, which is %d", rec.Term, l.cfg.Term.Number))
+		return
+	}
+	delete(l.parked, id)
 	t := l.tasks[id]
 	switch {
-	case rec.Term > l.cfg.Term.Number:
-		l.stale = max(l.stale, rec.Term)
 	case t == nil:
 		if !rec.State.Finished() && rev > l.ended[id] {
 			t = &task{id: id, rev: rev, rec: rec}
@@ -481,6 +512,31 @@ func (l *Leader) Stored(now time.Duration, id string, rev uint64, rec wire.Recor
 	case rev == t.rev && t.unsure && !t.writing:
 		t.unsure, t.missing = false, 0 // the write has not been applied
 		l.decide(now, t)
+	}
+}
+
+// Invalid takes in a record that no leader may act on, with the reason. The
+// record is left as it is. An attempt of the task is revoked, as if the record
+// had been removed by hand.
+func (l *Leader) Invalid(now time.Duration, id string, rev uint64, why string) {
+	t := l.tasks[id]
+	if rev <= max(l.parked[id], l.ended[id]) || t == nil && rev <= l.watched || t != nil && rev <= t.rev {
+		return // late news
+	}
+	if t != nil {
+		l.Deleted(now, id, rev)
+	}
+	l.parked[id] = rev
+	l.out.Parked = append(l.out.Parked, Parked{id, why})
+}
+
+// Own takes in the revision of a record that states our term. The watch does not
+// tell the rest, since we know what we have written. A submitter may state our
+// term, too, so a revision that we do not know is read.
+func (l *Leader) Own(id string, rev uint64) {
+	t := l.tasks[id]
+	if t == nil && rev > max(l.watched, l.ended[id], l.parked[id]) || t != nil && rev > t.rev && !t.pending() {
+		l.out.Reads = append(l.out.Reads, id)
 	}
 }
 
@@ -541,6 +597,9 @@ func (l *Leader) Unread(now time.Duration, id string) {
 
 // Deleted takes in that a record was removed by hand.
 func (l *Leader) Deleted(now time.Duration, id string, rev uint64) {
+	if rev > l.parked[id] {
+		delete(l.parked, id)
+	}
 	if t := l.tasks[id]; t != nil && rev > t.rev {
 		l.replaced(now, t, rev, wire.Record{State: wire.Failed, Attempt: t.rec.Attempt})
 	}
@@ -581,23 +640,25 @@ func (l *Leader) readLater(now time.Duration, t *task) {
 	})
 }
 
-// Low returns a revision that no open task stands below, now or later: records
-// change by growing revisions, so a leader that begins to read there misses
-// none. It is 0 while the open tasks are not known, and for a leader that has
-// ended, which takes nothing in any more.
+// Low returns a revision that no open or parked task stands below, now or later:
+// records change by growing revisions, so a leader that begins to read there
+// misses none. It is 0 while the open tasks are not known.
 func (l *Leader) Low() uint64 {
-	if !l.present || l.stale != 0 {
+	if !l.present {
 		return 0
 	}
 	low := l.watched + 1 // what came later may not be known yet
 	for _, t := range l.tasks {
 		low = min(low, t.rev)
 	}
+	for _, rev := range l.parked {
+		low = min(low, rev)
+	}
 	return low
 }
 
 // A Count is how many tasks and workers there are.
-type Count struct{ Queued, Assigned, Workers int }
+type Count struct{ Queued, Assigned, Parked, Workers int }
 
 // Count returns how many there are.
 func (l *Leader) Count() (c Count) {
@@ -606,9 +667,12 @@ func (l *Leader) Count() (c Count) {
 			c.Assigned++
 		}
 	}
-	c.Queued, c.Workers = len(l.tasks)-c.Assigned, len(l.workers)
+	c.Queued, c.Parked, c.Workers = len(l.tasks)-c.Assigned, len(l.parked), len(l.workers)
 	return c
 }
+
+// Knows reports whether a worker was heard of in its lease.
+func (l *Leader) Knows(worker string) bool { return l.workers[worker] != nil }
 
 // to returns the message that goes to a run of a worker.
 func (l *Leader) to(name, run string) *wire.ToWorker {

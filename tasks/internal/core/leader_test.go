@@ -140,19 +140,6 @@ func TestWhatTheWatchTellsLateOfAFinishedTaskSaysNothing(t *testing.T) {
 	}
 }
 
-func TestALeaderOfWhichAWorkerKnowsANewerOneEnds(t *testing.T) {
-	d := newDesk(t)
-	d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "1", Seen: 5})
-	if out := d.l.Take(); out.Stale != 0 {
-		t.Errorf("its own term: %+v", out)
-	}
-	d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "1", Seen: 6})
-	d.l.Stored(d.now, "x", 11, wire.Record{State: wire.Queued, Timeout: time.Second, MaxAttempts: 9})
-	if out := d.l.Take(); out.Stale != 6 || len(out.Writes)+len(out.Messages) > 0 {
-		t.Errorf("%+v", out)
-	}
-}
-
 // After a store has lost its records two leaders may have one number. A worker
 // obeys the one that it heard first.
 func TestALeaderGivesNothingToAWorkerThatObeysAnotherOfItsNumber(t *testing.T) {
@@ -168,7 +155,7 @@ func TestALeaderGivesNothingToAWorkerThatObeysAnotherOfItsNumber(t *testing.T) {
 		d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "1", Seen: 5, SeenToken: "another's", Presence: p})
 	}
 	out := d.l.Take()
-	if len(out.Writes) != 1 || out.Writes[0].Record.State != wire.Queued || !slices.Equal(out.Lost, []string{"w"}) || out.Stale != 0 {
+	if len(out.Writes) != 1 || out.Writes[0].Record.State != wire.Queued || !slices.Equal(out.Lost, []core.Lost{{Worker: "w"}}) {
 		t.Fatalf("%+v, want the task back in its queue", out)
 	}
 	d.stored(out.Writes[0])

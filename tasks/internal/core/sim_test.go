@@ -22,7 +22,8 @@ var (
 // TestSimulation plays worlds of leaders, workers and a store, in which
 // messages are lost, doubled, late and out of order, acknowledgements of writes
 // are lost, reads are stale, and leaders and workers crash, freeze and act on
-// although others have taken their place. What it judges by are the workers'
+// although others have taken their place. Records and messages lie about terms.
+// What it judges by are the workers'
 // own logs and the history of the store.
 func TestSimulation(t *testing.T) {
 	total := map[string]int{}
@@ -37,7 +38,7 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d worlds: %v", *seeds, total)
-	for _, what := range []string{"stale refused", "reassigned", "adopted", "conflict", "unknown", "takeover", "worker crash", "stale ended", "not found"} {
+	for _, what := range []string{"stale refused", "reassigned", "adopted", "conflict", "unknown", "takeover", "worker crash", "parked", "lost to another", "lie", "not found"} {
 		if total[what] == 0 && *seeds >= 100 {
 			t.Errorf("no world has shown: %s", what)
 		}
@@ -47,6 +48,7 @@ func TestSimulation(t *testing.T) {
 const (
 	ms        = time.Millisecond
 	simTasks  = 25
+	simPoison = 3 // records of a term that there never is
 	simLease  = 300 * ms
 	faultsEnd = 20 * time.Second
 	worldEnd  = 10 * time.Minute
@@ -119,7 +121,6 @@ type simLeader struct {
 	term    wire.Term
 	alive   bool
 	frozen  bool
-	stale   bool
 	wake    time.Duration // when it looks at what is due
 	waiting []func()      // what came while it was frozen
 	watch   []stored      // not yet told
@@ -197,6 +198,11 @@ func (w *world) play() error {
 	for i := range simTasks {
 		w.after(time.Duration(w.rnd.IntN(int(faultsEnd))), func() { w.submit(i) })
 	}
+	for i := range simPoison {
+		w.after(time.Duration(w.rnd.IntN(int(faultsEnd))), func() {
+			w.apply(ids()[simTasks+i], 0, wire.Record{State: wire.Queued, Timeout: 2 * time.Second, MaxAttempts: 1000, Term: noTerm})
+		})
+	}
 	for range 25 {
 		w.after(time.Duration(w.rnd.IntN(int(faultsEnd))), w.fault)
 	}
@@ -211,15 +217,29 @@ func (w *world) play() error {
 }
 
 func (w *world) finished() bool {
-	if w.now <= faultsEnd || len(w.records) < simTasks {
+	if w.now <= faultsEnd {
 		return false
 	}
-	for _, h := range w.records {
-		if !h[len(h)-1].rec.State.Finished() {
+	for _, id := range ids()[:simTasks] {
+		if h := w.records[id]; len(h) == 0 || !h[len(h)-1].rec.State.Finished() {
 			return false
 		}
 	}
 	return true
+}
+
+// noTerm is the number of a term that nobody has won.
+const noTerm = 1 << 60
+
+// ids returns the tasks that are to be done, and then the poisoned records.
+func ids() (all []string) {
+	for i := range simTasks {
+		all = append(all, fmt.Sprintf("t%02d", i))
+	}
+	for i := range simPoison {
+		all = append(all, fmt.Sprintf("p%02d", i))
+	}
+	return all
 }
 
 func (w *world) submit(i int) {
@@ -232,7 +252,7 @@ func (w *world) submit(i int) {
 	case 3:
 		rec.To.Key = fmt.Sprint(i)
 	}
-	w.apply(fmt.Sprintf("t%02d", i), 0, rec)
+	w.apply(ids()[i], 0, rec)
 }
 
 // apply is the store's compare-and-swap.
@@ -282,7 +302,9 @@ func (w *world) tell(l *simLeader, id string, s stored) {
 }
 
 func (l *simLeader) told(now time.Duration, id string, s stored) {
-	if s.rec.Term != l.term.Number {
+	if s.rec.Term == l.term.Number {
+		l.core.Own(id, s.rev)
+	} else {
 		l.core.Stored(now, id, s.rev, s.rec)
 	}
 	l.core.Watched(s.rev)
@@ -300,10 +322,8 @@ func (w *world) at(l *simLeader, do func()) {
 	do()
 	l.core.Tick(w.now)
 	out := l.core.Take()
-	if out.Stale != 0 && !l.stale {
-		l.stale = true
-		w.count["stale ended"]++
-	}
+	w.count["parked"] += len(out.Parked)
+	w.count["lost to another"] += len(out.Lost)
 	for _, x := range out.Writes {
 		w.write(l, x)
 	}
@@ -519,8 +539,7 @@ func (w *world) elect() {
 	w.after(w.delay(), func() {
 		w.at(l, func() {
 			l.ids, l.watch = nil, nil
-			for i := range simTasks {
-				id := fmt.Sprintf("t%02d", i)
+			for _, id := range ids() {
 				if h := w.records[id]; len(h) > 0 && h[len(h)-1].rev >= low {
 					if h[len(h)-1].rec.State == wire.Assigned {
 						w.count["adopted"]++
@@ -540,7 +559,7 @@ func (w *world) fault() {
 	}
 	latest := w.leaders[len(w.leaders)-1]
 	sw := w.workers[w.rnd.IntN(len(w.workers))]
-	switch w.rnd.IntN(5) {
+	switch w.rnd.IntN(6) {
 	case 0: // the leader crashes
 		latest.alive = false
 		w.after(time.Duration(w.rnd.IntN(int(500*ms))), w.elect)
@@ -569,6 +588,9 @@ func (w *world) fault() {
 				w.wake(sw)
 			}
 		})
+	case 5: // somebody says in a worker's name that there is a newer term
+		w.count["lie"]++
+		w.at(latest, func() { latest.core.Heard(w.now, wire.FromWorker{Worker: sw.name, Run: sw.run, Seen: noTerm}) })
 	}
 }
 
@@ -605,10 +627,10 @@ func (w *world) settle() {
 
 // judge looks at the end: nothing is lost.
 func (w *world) judge() {
-	for i := range simTasks {
-		h := w.records[fmt.Sprintf("t%02d", i)]
-		if len(h) == 0 || h[len(h)-1].rec.State != wire.Done {
-			w.fail("t%02d is not done: %+v", i, h[max(0, len(h)-1):])
+	for i, id := range ids() {
+		h := w.records[id]
+		if i < simTasks && (len(h) == 0 || h[len(h)-1].rec.State != wire.Done) {
+			w.fail("%s is not done: %+v", id, h[max(0, len(h)-1):])
 		}
 	}
 }

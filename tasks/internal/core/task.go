@@ -31,7 +31,7 @@ func (l *Leader) bind(now time.Duration, t *task) {
 		l.hold(t, w)
 		l.expire(now, t)
 		// Its presence shows whether it needs the order.
-		if w.known {
+		if w.known && !w.foreign {
 			l.order(now, t)
 		}
 	}
@@ -94,15 +94,17 @@ const MaxBackoff = time.Minute
 // MaxTimeout bounds the time of an attempt, the delay after one, and leases,
 // whatever a record, a worker or a setting says: an instant beyond the largest
 // duration would be one of the past.
-const MaxTimeout = 365 * 24 * time.Hour
+const MaxTimeout = wire.MaxTimeout
 
 // backoff returns how long a task waits after its latest failure.
 func backoff(r wire.Record) time.Duration {
-	d, limit := r.Backoff, max(r.Backoff, MaxBackoff)
-	for i := 1; i < r.Failures && d < limit; i++ {
-		d *= 2
+	d, limit := max(r.Backoff, 0), max(r.Backoff, MaxBackoff)
+	// Never loop over the failures: a record may state any number.
+	doublings := min(max(r.Failures-1, 0), 62)
+	if d > limit>>doublings {
+		return min(limit, MaxTimeout)
 	}
-	return min(d, limit, MaxTimeout)
+	return min(d<<doublings, MaxTimeout)
 }
 
 // giveUp has an attempt count no more.
@@ -143,8 +145,7 @@ func ended(r wire.Record, report wire.Report) wire.Record {
 // givenUp is the record after an attempt of which nobody has reported.
 func givenUp(r wire.Record, why string, spared bool) wire.Record {
 	if spared {
-		r.State, r.Worker, r.Run = wire.Queued, "", ""
-		return r
+		return queued(r)
 	}
 	return failed(r, why, false)
 }
@@ -154,6 +155,16 @@ func failed(r wire.Record, why string, permanent bool) wire.Record {
 	r.Error = why
 	if permanent || r.Failures >= r.MaxAttempts {
 		r.State = wire.Failed
+		return r
+	}
+	return queued(r)
+}
+
+// queued is the record of a task that waits for another attempt. The task fails
+// if no number is left for an attempt.
+func queued(r wire.Record) wire.Record {
+	if r.Attempt >= wire.MaxAttempt {
+		r.State, r.Error = wire.Failed, "the task has had as many attempts as can be numbered"
 		return r
 	}
 	r.State, r.Worker, r.Run = wire.Queued, "", ""
@@ -220,6 +231,11 @@ func (l *Leader) assigned(now time.Duration, t *task) {
 	w := l.workers[t.rec.Worker]
 	if w == nil || w.run != t.rec.Run {
 		l.giveUp(now, t, "the worker is gone") // meanwhile
+		return
+	}
+	if w.foreign {
+		t.spared = true
+		l.giveUp(now, t, "the worker obeys another leader")
 		return
 	}
 	l.hold(t, w)
