@@ -2,6 +2,7 @@ package tasks_test
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -41,9 +42,14 @@ func (*anyonesHub) Close() {}
 // lead has a dispatcher lead with the hub, and lets all of it settle.
 func (h *anyonesHub) lead(t *testing.T, st tasks.Store) (end func()) {
 	t.Helper()
+	return h.leadLogging(t, st, nil)
+}
+
+func (h *anyonesHub) leadLogging(t *testing.T, st tasks.Store, logger *slog.Logger) (end func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	d := tasks.NewDispatcher(st, tasks.DispatcherOptions{Group: "g"}, h)
+	d := tasks.NewDispatcher(st, tasks.DispatcherOptions{Group: "g", Logger: logger}, h)
 	go func() { ended <- d.Lead(ctx, leader.Term{Number: 1, Token: "t"}) }()
 	synctest.Wait()
 	return func() {
@@ -96,6 +102,53 @@ func TestAWorkerWhoseNameIsNoneIsNotAnswered(t *testing.T) {
 		}
 		if !slices.Contains(hub.sent, "w") {
 			t.Error("a worker was not answered")
+		}
+	})
+}
+
+// A stuckStore does not return from a leader's write before resume is closed.
+type stuckStore struct {
+	*tasks.Memory
+
+	begun, resume chan struct{}
+}
+
+func (f *stuckStore) Write(w tasks.Write, done func(uint64, error)) {
+	if w.Record.Term != 0 {
+		f.begun <- struct{}{}
+		<-f.resume
+	}
+	f.Memory.Write(w, done)
+}
+
+// Messages of workers must not fill the memory of a dispatcher that falls
+// behind. Transports may lose messages, so the dispatcher drops some.
+func TestMessagesThatWaitForADispatcherAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		hub, st := &anyonesHub{}, &stuckStore{tasks.NewMemory(), make(chan struct{}, 10), make(chan struct{})}
+		defer hub.leadLogging(t, st, slog.New(slog.NewTextHandler(&said, nil)))()
+		if _, err := tasks.Submit(t.Context(), st, tasks.Spec{ID: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		hub.hear(wire.FromWorker{Worker: "w", Run: "r", Presence: &wire.Presence{Capacity: 1}})
+		<-st.begun
+		report := wire.Report{Ref: wire.Ref{ID: "y", Attempt: 1}, OK: true, Result: make([]byte, tasks.MaxPayload)}
+		for i := range 2000 {
+			hub.hear(wire.FromWorker{Worker: "v", Run: "r", Reports: []wire.Report{report}})
+			if i == 500 && said.Len() > 0 {
+				t.Errorf("33 MB are too much: %s", said.String())
+			}
+		}
+		if !strings.Contains(said.String(), "is dropped") {
+			t.Error("131 MB wait")
+		}
+		close(st.resume)
+		synctest.Wait()
+		hub.hear(wire.FromWorker{Worker: "w", Run: "r", Reports: []wire.Report{{Ref: wire.Ref{ID: "x", Attempt: 1}, OK: true}}})
+		synctest.Wait()
+		if s, err := tasks.Look(t.Context(), st, "x"); err != nil || s.State != tasks.Done {
+			t.Errorf("%+v, %v: a later message is not heard", s, err)
 		}
 	})
 }

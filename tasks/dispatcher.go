@@ -166,6 +166,7 @@ type run struct {
 	caused  *warner // for warnings that submitters and workers cause
 	core    *core.Leader
 	inbox   *inbox[event]
+	unheard atomic.Int64 // the bytes of messages of workers that wait in inbox
 	conns   []Conn
 	by      map[string]int // the hub of each worker
 	work    sync.WaitGroup
@@ -177,11 +178,21 @@ type run struct {
 // later.
 func (r *run) over() bool { return r.ctx.Err() != nil || r.elected.Err() != nil }
 
+// maxUnheard bounds the messages of workers that wait for the dispatcher, in
+// bytes. A message beyond it is dropped, and the worker repeats what matters.
+const maxUnheard = 64 << 20
+
 // hear takes in a message by a hub, if it is valid: its numbers bound loops, and
 // its names become parts of subjects. A report that no store takes is a failure.
 func (r *run) hear(m wire.FromWorker, hub int) {
 	if err := m.Validate(); err != nil {
 		r.caused.warn("a message of a worker is not valid", "worker", cut(m.Worker), "error", err)
+		return
+	}
+	size := sizeOf(&m)
+	if r.unheard.Add(size) > maxUnheard {
+		r.unheard.Add(-size)
+		r.caused.warn("a message of a worker is dropped: too much waits", "worker", m.Worker)
 		return
 	}
 	if slices.ContainsFunc(m.Reports, tooLong) {
@@ -190,12 +201,35 @@ func (r *run) hear(m wire.FromWorker, hub int) {
 			m.Reports[i] = storable(report)
 		}
 	}
-	r.inbox.put(event{heard: &m, hub: hub})
+	r.inbox.put(event{heard: &m, size: size, hub: hub})
+}
+
+// sizeOf returns about how many bytes of memory a message takes.
+func sizeOf(m *wire.FromWorker) int64 {
+	const message, item = 512, 64
+	size := message
+	for i := range m.Refused {
+		size += item + len(m.Refused[i].ID)
+	}
+	for i := range m.Reports {
+		r := &m.Reports[i]
+		size += item + len(r.ID) + len(r.Result) + len(r.Error)
+	}
+	if m.Presence != nil {
+		for i := range m.Presence.Held {
+			size += item + len(m.Presence.Held[i].ID)
+		}
+		for _, label := range m.Presence.Labels {
+			size += item + len(label)
+		}
+	}
+	return int64(size)
 }
 
 // An event is one of these.
 type event struct {
 	heard   *wire.FromWorker
+	size    int64 // of heard
 	hub     int
 	wrote   *core.Write
 	sent    time.Duration // when, since the beginning of the term
@@ -247,6 +281,7 @@ func (r *run) loop() error {
 func (r *run) take(now time.Duration, e *event) {
 	switch {
 	case e.heard != nil:
+		r.unheard.Add(-e.size)
 		r.by[e.heard.Worker] = e.hub
 		r.d.opts.Hooks.refused(e.heard)
 		r.core.Heard(now, *e.heard)
