@@ -73,17 +73,16 @@ func TestAWorkerThatReadsNothingHoldsUpNoEndOfATerm(t *testing.T) {
 	case <-time.After(patience / 4):
 		t.Error("the dispatcher's term does not end")
 	}
-	ended(t, s)
+	ended(t, s, codes.Unavailable)
 	<-closed
 }
 
-// ended demands that the server ends a stream, of which it says that another
-// may be opened.
-func ended(t *testing.T, s grpc.ClientStream) {
+// ended demands that the server ends a stream for a reason.
+func ended(t *testing.T, s grpc.ClientStream, why codes.Code) {
 	t.Helper()
 	for {
 		if err := s.RecvMsg(new(pb.ToWorker)); err != nil {
-			if status.Code(err) != codes.Unavailable {
+			if status.Code(err) != why {
 				t.Error(err)
 			}
 			return
@@ -114,7 +113,82 @@ func TestAWorkerThatReadsNothingLosesItsStream(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the stream goes on")
 	}
-	ended(t, s)
+	ended(t, s, codes.Unavailable)
+}
+
+// A worker that takes a message now and then never stalls. Answers to its
+// questions must not pile up in the leader's memory.
+func TestQuestionsOfAWorkerThatReadsSlowlyAreAnsweredOnce(t *testing.T) {
+	srv, conn := serve(t)
+	heard := make(chan struct{}, 1)
+	hub, err := srv.Open(t.Context(), "g", func(wire.FromWorker) { heard <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	hub.Send("", wire.ToWorker{Term: wire.Term{Number: 1, Token: strings.Repeat("t", 100)}, Call: true})
+	s := deaf(t, conn, heard)
+	for range 50_000 {
+		if err := s.SendMsg(&pb.FromWorker{Group: "g", Worker: "w"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.SendMsg(&pb.FromWorker{Group: "g", Worker: "w", Run: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-heard: // after the questions before it
+	case <-time.After(patience):
+		t.Fatal("the server does not hear")
+	}
+	if n := srv.Waiting("g"); n > 2 {
+		t.Errorf("%d messages wait", n)
+	}
+	if err := s.RecvMsg(new(pb.ToWorker)); err != nil {
+		t.Errorf("the stream has ended: %v", err)
+	}
+}
+
+// Messages for a worker that reads too slowly are bounded by their number, too.
+func TestAWorkerForWhichTooMuchWaitsLosesItsStream(t *testing.T) {
+	srv, conn := serve(t)
+	srv.SetStall(time.Hour)
+	heard := make(chan struct{}, 1)
+	hub, err := srv.Open(t.Context(), "g", func(wire.FromWorker) { heard <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	s := deaf(t, conn, heard)
+	m := wire.ToWorker{Term: wire.Term{Number: 1, Token: "t"}, Run: "r"}
+	for range tasks.MaxCapacity {
+		m.Settled = append(m.Settled, wire.Ref{ID: strings.Repeat("x", tasks.MaxName), Attempt: 1})
+	}
+	for range 12 {
+		hub.Send("w", m)
+	}
+	if n := srv.Waiting("g"); n > 6*tasks.MaxCapacity {
+		t.Errorf("%d messages and items wait", n)
+	}
+	ended(t, s, codes.ResourceExhausted)
+}
+
+func TestAStreamOfAnInvalidMessageIsRefused(t *testing.T) {
+	srv, conn := serve(t)
+	heard := make(chan struct{}, 1)
+	hub, err := srv.Open(t.Context(), "g", func(wire.FromWorker) { heard <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	s := deaf(t, conn, heard)
+	if err := s.SendMsg(&pb.FromWorker{Group: "g", Worker: "w", Run: "r", Presence: &pb.Presence{Capacity: -1}}); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, s, codes.InvalidArgument)
+	if len(heard) > 0 {
+		t.Error("an invalid message was heard")
+	}
 }
 
 // A stream is that of the worker that its first message names.

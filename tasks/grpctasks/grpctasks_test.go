@@ -280,8 +280,10 @@ func TestEveryMessageStatesTermAndToken(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	c.Send("", wire.ToWorker{Term: wire.Term{Number: 7, Token: "t"}, Call: true})
-	say("")
 	for _, call := range []bool{true, false} {
+		if !call {
+			say("")
+		}
 		m := new(pb.ToWorker)
 		if err := s.RecvMsg(m); err != nil {
 			t.Fatal(err)

@@ -85,7 +85,8 @@ func (s *seat) Say(m wire.FromWorker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.out != nil {
-		s.out.put(fromWorker(s.group, m))
+		// Without room it is dropped, too.
+		s.out.put(fromWorker(s.group, m), len(m.Reports)+len(m.Refused))
 	}
 }
 
@@ -102,7 +103,7 @@ func (s *seat) Close() {
 	if out == nil {
 		s.end()
 	} else {
-		out.put(nil) // the end
+		out.put(nil, 0) // the end
 		defer time.AfterFunc(closeFor, s.end).Stop()
 	}
 	s.ended.Wait()
@@ -210,6 +211,10 @@ func (s *seat) receive(cs grpc.ClientStream, alive chan<- struct{}) error {
 		if heard.Term.Number == 0 {
 			continue // no leader's
 		}
+		// The worker would drop the message, too late: obeyed would count its term.
+		if err := heard.Validate(); err != nil {
+			return fmt.Errorf("a message of the leader is not valid: %w", err)
+		}
 		if s.obeyed(heard.Term) {
 			select {
 			case alive <- struct{}{}:
@@ -246,20 +251,20 @@ func (s *seat) send(ctx context.Context, cs grpc.ClientStream, out *outbox[*pb.F
 	ask := time.NewTicker(s.l.opts.Silence / 3)
 	defer ask.Stop()
 	for {
-		var all []*pb.FromWorker
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-out.wake:
-			all = out.take()
-		case <-ask.C:
-			all = []*pb.FromWorker{s.ask()}
-		}
-		for _, m := range all {
-			if m == nil {
-				return cs.CloseSend() // the server ends the stream then
+			for m, ok := out.take(); ok; m, ok = out.take() {
+				if m == nil {
+					return cs.CloseSend() // the server ends the stream then
+				}
+				if err := cs.SendMsg(m); err != nil {
+					return err
+				}
 			}
-			if err := cs.SendMsg(m); err != nil {
+		case <-ask.C:
+			if err := cs.SendMsg(s.ask()); err != nil {
 				return err
 			}
 		}

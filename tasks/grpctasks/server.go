@@ -84,6 +84,20 @@ type hub struct {
 type stream struct {
 	worker string
 	out    *outbox[*pb.ToWorker]
+	full   chan struct{} // holds one once out had no room
+}
+
+// put has a message sent. Without room for it the stream ends: the worker takes
+// less than it is sent. The call that its next stream begins with asks for all
+// that matters.
+func (st *stream) put(m *pb.ToWorker) {
+	if st.out.put(m, len(m.GetOrders())+len(m.GetRevoked())+len(m.GetSettled())) {
+		return
+	}
+	select {
+	case st.full <- struct{}{}:
+	default:
+	}
 }
 
 // Send implements tasks.Conn.
@@ -99,7 +113,7 @@ func (h *hub) Send(worker string, m wire.ToWorker) {
 	}
 	for s := range h.streams {
 		if worker == "" || s.worker == worker {
-			s.out.put(out)
+			s.put(out)
 		}
 	}
 }
@@ -120,17 +134,18 @@ func (h *hub) join(s *stream) {
 	defer h.mu.Unlock()
 	h.streams[s] = struct{}{}
 	if h.call != nil {
-		s.out.put(h.call)
+		s.put(h.call)
 	}
 }
 
-// show sends a worker a sign of life. Before the dispatcher has said in which
-// term it leads there is none to state, and its first message calls everybody.
+// show sends a worker a sign of life, unless a message waits for it, which is a
+// sign, too. Before the dispatcher has said in which term it leads there is none
+// to state, and its first message calls everybody.
 func (h *hub) show(s *stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.life != nil {
-		s.out.put(h.life)
+		s.out.putAlone(h.life)
 	}
 }
 
@@ -162,9 +177,9 @@ func (s *Server) work(ss grpc.ServerStream) error {
 	}
 	h := s.enter(first.GetGroup())
 	if h == nil {
-		return status.Errorf(codes.FailedPrecondition, "no dispatcher of group %q leads here", first.GetGroup())
+		return status.Errorf(codes.FailedPrecondition, "no dispatcher of group %.200q leads here", first.GetGroup())
 	}
-	st := &stream{worker: first.GetWorker(), out: newOutbox[*pb.ToWorker]()}
+	st := &stream{worker: first.GetWorker(), out: newOutbox[*pb.ToWorker](), full: make(chan struct{}, 1)}
 	heard, sent, slow := make(chan error, 1), make(chan error, 1), time.NewTimer(s.stall)
 	slow.Stop()
 	h.join(st)
@@ -182,6 +197,8 @@ func (s *Server) work(ss grpc.ServerStream) error {
 			return nil // the worker has ended
 		}
 		return err
+	case <-st.full:
+		return status.Errorf(codes.ResourceExhausted, "the worker takes less than it is sent: more than %d messages and items wait", maxWaiting)
 	case <-slow.C:
 		return status.Errorf(codes.Unavailable, "the worker has taken nothing for %v", s.stall)
 	case <-h.end:
@@ -200,7 +217,7 @@ func (h *hub) send(ss grpc.ServerStream, st *stream, slow *time.Timer) error {
 		case <-ss.Context().Done():
 			return ss.Context().Err()
 		}
-		for _, m := range st.out.take() {
+		for m, ok := st.out.take(); ok; m, ok = st.out.take() {
 			slow.Reset(h.s.stall)
 			if err := ss.SendMsg(m); err != nil {
 				return err
@@ -224,6 +241,10 @@ func (h *hub) receive(ss grpc.ServerStream, st *stream, m *pb.FromWorker) error 
 		} else {
 			heard := fromWorkerOf(m)
 			heard.Worker = st.worker
+			// The dispatcher would drop the message; this reports it to the worker.
+			if err := heard.Validate(); err != nil {
+				return status.Error(codes.InvalidArgument, err.Error())
+			}
 			h.hear(heard)
 		}
 		m = new(pb.FromWorker)
