@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,26 +14,29 @@ import (
 
 // checkSQL reads the settings that matter, and what the catalogue knows of the
 // table and its sequence. It has one row, of whatever is there.
-const checkSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
-	current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on', current_setting('synchronous_standby_names') <> '',
-	(SELECT count(*) FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup'),
-	(SELECT count(*) FROM pg_replication_slots WHERE slot_type = 'physical'),
-	pg_backend_pid(),
+const checkSQL = `SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('transaction_read_only') = 'on',
+	pg_catalog.current_setting('fsync') = 'on', pg_catalog.current_setting('full_page_writes') = 'on',
+	pg_catalog.current_setting('synchronous_standby_names') <> '',
+	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_replication WHERE state IS DISTINCT FROM 'backup'),
+	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_replication_slots WHERE slot_type = 'physical'),
+	pg_catalog.pg_backend_pid(),
 	coalesce(t.relkind::text, ''), coalesce(t.relpersistence::text, ''), coalesce(s.relpersistence::text, ''),
 	coalesce(q.seqcache, 0), coalesce(q.seqincrement > 0 AND NOT q.seqcycle, false),
-	coalesce((extract(epoch FROM clock_timestamp()) * 1000000)::bigint - q.seqstart, 0),
-	coalesce((SELECT CASE WHEN pg_is_in_recovery() OR history.current = 1 THEN -1
+	coalesce((extract(epoch FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000000)::bigint - q.seqstart, 0),
+	coalesce((SELECT CASE WHEN pg_catalog.pg_is_in_recovery() OR history.current = 1 THEN -1
 		WHEN history.current <> c.timeline_id THEN 0
-		ELSE (extract(epoch FROM clock_timestamp() - c.checkpoint_time) * 1000000)::bigint END
-		FROM pg_control_checkpoint() AS c, (SELECT CASE WHEN NOT pg_is_in_recovery()
-			THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int END AS current) AS history), -1),
-	(SELECT count(*) FROM pg_trigger WHERE tgrelid = t.oid AND tgenabled IN ('O', 'A')
+		ELSE (extract(epoch FROM pg_catalog.clock_timestamp() - c.checkpoint_time) OPERATOR(pg_catalog.*) 1000000)::bigint END
+		FROM pg_catalog.pg_control_checkpoint() AS c, (SELECT CASE WHEN NOT pg_catalog.pg_is_in_recovery()
+			THEN ('x' || pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8))::bit(32)::int END AS current) AS history), -1),
+	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_trigger WHERE tgrelid = t.oid AND tgenabled IN ('O', 'A')
 		AND tgname IN ('leader_draw', 'leader_tell', 'leader_tell_all')),
-	EXISTS (SELECT FROM pg_trigger WHERE tgrelid = t.oid AND tgenabled IN ('O', 'A') AND tgname = 'leader_keep')
+	EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = t.oid AND tgenabled IN ('O', 'A') AND tgname = 'leader_keep'),
+	NOT EXISTS (SELECT FROM pg_catalog.pg_proc WHERE oid IN (pg_catalog.to_regprocedure('DRAW_NAME()')::oid, pg_catalog.to_regprocedure('TELL_NAME()')::oid)
+		AND pg_catalog.strpos(prosrc, 'TG_RELID') = 0)
 FROM (VALUES (0)) AS one
-LEFT JOIN pg_class AS t ON t.oid = to_regclass($1)
-LEFT JOIN pg_class AS s ON s.oid = to_regclass($2)
-LEFT JOIN pg_sequence AS q ON q.seqrelid = s.oid`
+LEFT JOIN pg_catalog.pg_class AS t ON t.oid = pg_catalog.to_regclass('TABLE_NAME')::oid
+LEFT JOIN pg_catalog.pg_class AS s ON s.oid = pg_catalog.to_regclass('SEQUENCE_NAME')::oid
+LEFT JOIN pg_catalog.pg_sequence AS q ON q.seqrelid = s.oid`
 
 // findings are the row of checkSQL.
 type findings struct {
@@ -47,7 +51,9 @@ type findings struct {
 	age                         int64 // in microseconds
 	promoted                    int64 // so many microseconds ago or more; negative: the server was never promoted
 	triggers                    int64
-	keeps                       bool // the trigger is there that a table of an earlier version lacks
+	keeps                       bool     // the trigger is there that a table of an earlier version lacks
+	guarded                     bool     // the trigger functions refuse other tables; an earlier version's do not
+	reach                       []string // the rows of reachSQL
 }
 
 // Check implements [store.Checker]. It refuses a table that is missing, not
@@ -57,9 +63,10 @@ type findings struct {
 //
 // It warns, and says that the store may forget, where acknowledged writes may
 // be lost: without fsync or full_page_writes, and where standbys exist of which
-// none is synchronous. And it warns where notifications do not arrive, and of a
+// none is synchronous. It also warns where notifications do not arrive; of a
 // table that an earlier version made, which Options.Create brings up to date
-// where the user owns it.
+// where the user owns it; and of rights by which another role could act as the
+// owner or spoil the revisions, with the statements that revoke them.
 //
 // The report's Age is that of the table. Of a server that was promoted, and so
 // may lack what another acknowledged, it is the time since its last checkpoint,
@@ -92,7 +99,7 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 }
 
 // outdated reports whether an earlier version of this package made the table.
-func (f findings) outdated() bool { return f.kind == "r" && f.triggers == 3 && !f.keeps }
+func (f findings) outdated() bool { return f.kind == "r" && f.triggers == 3 && !(f.keeps && f.guarded) }
 
 // find looks at the server, and makes the table if it is missing or of an
 // earlier version and that was asked for.
@@ -123,10 +130,17 @@ func (c *client) find(ctx context.Context, conn *lent) (findings, error) {
 
 func (c *client) look(ctx context.Context, conn *lent) (f findings, err error) {
 	var pid uint32
-	err = conn.QueryRow(ctx, checkSQL, pgx.QueryExecModeExec, c.names.table, c.names.sequence).Scan(
+	err = conn.QueryRow(ctx, c.names.fill(checkSQL), pgx.QueryExecModeExec).Scan(
 		&f.standby, &f.readOnly, &f.fsync, &f.fullPages, &f.syncNames, &f.senders, &f.slots, &pid,
-		&f.kind, &f.persistence, &f.sequence, &f.cache, &f.grows, &f.age, &f.promoted, &f.triggers, &f.keeps)
+		&f.kind, &f.persistence, &f.sequence, &f.cache, &f.grows, &f.age, &f.promoted, &f.triggers, &f.keeps, &f.guarded)
 	f.pooler = pid != conn.PgConn().PID()
+	if err != nil {
+		return f, err
+	}
+	rows, err := conn.Query(ctx, c.names.fill(reachSQL), pgx.QueryExecModeExec)
+	if err == nil {
+		f.reach, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
 	return f, err
 }
 
@@ -157,6 +171,9 @@ func (c *client) refuse(f findings) error {
 	return fmt.Errorf("%w: table %s does not suit elections: %w", store.ErrPermanent, c.names.table, errors.Join(faults...))
 }
 
+// upgrade says how a table of an earlier version is brought up to date.
+const upgrade = "Let its owner run the statement that pgstore.Schema returns, or set Options.Create (create=true in a URL)."
+
 // judge says what the settings mean for elections.
 func (c *client) judge(f findings) (r store.Report) {
 	warn := func(when bool, format string, args ...any) {
@@ -170,9 +187,16 @@ func (c *client) judge(f findings) (r store.Report) {
 		" Elections cool down before they promote; full_page_writes=on needs no such wait.")
 	warn(f.senders+f.slots > 0 && !f.syncNames, "The server has standbys (%d connected, %d replication slots), and synchronous_standby_names is empty:"+
 		" one that is promoted may lack what was acknowledged. Elections cool down before they promote; a synchronous standby needs no such wait.", f.senders, f.slots)
-	if f.outdated() {
+	if !f.keeps {
 		r.Warnings = append(r.Warnings, "An earlier version made the table, or its trigger leader_keep is disabled: a failover that loses writes may give"+
-			" a revision, and so the number of a term, a second time. Let its owner run the statement that pgstore.Schema returns.")
+			" a revision, and so the number of a term, a second time. "+upgrade)
+	}
+	if !f.guarded {
+		r.Warnings = append(r.Warnings, "An earlier version made the trigger functions of the table: a role that attached one to a table of its own can run code as the owner. "+upgrade)
+	}
+	if len(f.reach) > 0 {
+		r.Warnings = append(r.Warnings, "Other roles hold rights that no candidate needs, or own parts of the table: they can act as its owner, write its records or spoil"+
+			" the revisions. Let the owner, or a superuser, run: "+strings.Join(f.reach, "; "))
 	}
 	// A clock that was set back makes the table look younger than it is, or as
 	// if it came from the future: that costs a wait, and no leader.

@@ -91,6 +91,14 @@
 //	GRANT SELECT ON leader_records TO candidate, observer;
 //	GRANT EXECUTE ON FUNCTION leader_records_swap TO candidate;
 //
+// The functions run as the owner, so three rights belong to the owner alone: to
+// execute the trigger functions, to attach a trigger to the table (TRIGGER,
+// which GRANT ALL includes), and to use or update the sequence. The statement
+// of [Schema] revokes them, also where ALTER DEFAULT PRIVILEGES granted them.
+// The trigger functions refuse every other table. Check reports roles that hold
+// such a right, and the statements that revoke it. As for all functions of this
+// kind, the owner should be a role that owns nothing else, and no superuser.
+//
 // A candidate may write every key of its table: give applications that do not
 // trust each other tables of their own.
 //

@@ -74,5 +74,5 @@ func ExampleSchema() {
 	statement, err := pgstore.Schema("app.leader_records")
 	first, _, _ := strings.Cut(statement, "\n")
 	fmt.Println(first, err)
-	// Output: DO $schema$ BEGIN <nil>
+	// Output: DO $schema$ <nil>
 }

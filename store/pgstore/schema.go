@@ -60,11 +60,17 @@ func (n names) fill(text string) string {
 // [DefaultTable]; a name without a schema is one of the schema public.
 //
 // It belongs to the program's migrations, or is run with [Options.Create]. Any
-// number of programs may run it at the same instant. What is there already
-// stays, records and rights among it, but for functions and triggers of an
-// earlier version, which it replaces; its owner alone may do that. The role
-// that runs it owns what it makes, and nobody else may use that until it is
-// granted (see the package documentation).
+// number of programs may run it at the same instant. The role that runs it owns
+// what it makes, and nobody else may use that until it is granted (see the
+// package documentation).
+//
+// Records that are there already stay. Functions of an earlier version are
+// replaced and missing triggers are made, which the owner alone may do. Granted
+// rights stay, except those by which another role could act as the owner or
+// spoil the revisions: to execute the trigger functions, to attach triggers to
+// the table, to use or update the sequence, and PUBLIC's right to call the
+// function that writes. The sequence and the functions are given to the owner
+// of the table.
 func Schema(table string) (string, error) {
 	n, err := parseTable(table)
 	if err != nil {
@@ -92,7 +98,16 @@ func Schema(table string) (string, error) {
 // One that an insertion drew before its row is in the index could be older than
 // those of a rival who creates and deletes the row meanwhile. So a new row is
 // updated before its transaction ends.
-const schema = `DO $schema$ BEGIN
+//
+// The functions run as their owner. A trigger function first refuses every
+// table but TABLE_NAME, before it touches NEW or OLD: the types of another table
+// may have casts that run code of that table's owner. To revoke the right to
+// execute the function is not enough, since a trigger that is already attached
+// stays.
+const schema = `DO $schema$
+DECLARE
+	statement text;
+BEGIN
 PERFORM pg_catalog.pg_advisory_xact_lock(7306086864870403446);
 
 CREATE SEQUENCE IF NOT EXISTS SEQUENCE_NAME AS bigint CACHE 1;
@@ -100,6 +115,9 @@ CREATE SEQUENCE IF NOT EXISTS SEQUENCE_NAME AS bigint CACHE 1;
 CREATE OR REPLACE FUNCTION DRAW_NAME() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
+	IF TG_RELID <> 'TABLE_NAME'::regclass THEN
+		RAISE EXCEPTION 'this is for the triggers of TABLE_NAME alone' USING ERRCODE = 'insufficient_privilege';
+	END IF;
 	IF TG_OP = 'INSERT' THEN
 		NEW.revision := 0; -- until TELL_NAME has it drawn
 		RETURN NEW;
@@ -116,6 +134,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body
 DECLARE
 	gone bigint; -- the largest revision of what is deleted
 BEGIN
+	IF TG_RELID <> 'TABLE_NAME'::regclass THEN
+		RAISE EXCEPTION 'this is for the triggers of TABLE_NAME alone' USING ERRCODE = 'insufficient_privilege';
+	END IF;
 	IF TG_OP = 'DELETE' THEN
 		gone := OLD.revision;
 	ELSIF TG_WHEN = 'BEFORE' THEN -- TRUNCATE
@@ -165,8 +186,6 @@ BEGIN
 	RETURN drawn;
 END $body$;
 
-REVOKE ALL ON FUNCTION SWAP_NAME(text, bigint, bytea, boolean) FROM PUBLIC;
-
 IF pg_catalog.to_regclass('TABLE_NAME') IS NULL THEN
 	CREATE TABLE TABLE_NAME (
 		key text COLLATE "C" PRIMARY KEY,
@@ -188,7 +207,38 @@ IF EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass('T
 	AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = pg_catalog.to_regclass('TABLE_NAME') AND tgname = 'leader_keep') THEN
 	CREATE TRIGGER leader_keep BEFORE TRUNCATE ON TABLE_NAME FOR EACH STATEMENT EXECUTE FUNCTION TELL_NAME();
 END IF;
+
+FOR statement IN
+` + reachSQL + `
+LOOP
+	EXECUTE statement;
+END LOOP;
 END $schema$`
+
+// reachSQL returns the statements that restrict to the owner what the owner
+// alone needs. It returns no row if nothing is left to restrict. A role that may
+// attach a trigger to the table, or owns it, can run its own code as the owner
+// of the function that writes. PUBLIC may execute a new function by default, and
+// ALTER DEFAULT PRIVILEGES may grant rights to other roles.
+const reachSQL = `WITH object (what, needless, everybody, owner, acl) AS (
+	SELECT 'FUNCTION ' || f.name, 'EXECUTE', f.everybody, p.proowner, coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner))
+	FROM (VALUES ('DRAW_NAME()', false), ('TELL_NAME()', false), ('SWAP_NAME(text, bigint, bytea, boolean)', true)) AS f (name, everybody)
+	JOIN pg_catalog.pg_proc AS p ON p.oid = pg_catalog.to_regprocedure(f.name)::oid
+	UNION ALL
+	SELECT 'SEQUENCE SEQUENCE_NAME', 'USAGE, UPDATE', false, relowner, coalesce(relacl, pg_catalog.acldefault('s', relowner))
+	FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass('SEQUENCE_NAME')::oid
+	UNION ALL
+	SELECT 'TABLE TABLE_NAME', 'TRIGGER', false, relowner, coalesce(relacl, pg_catalog.acldefault('r', relowner))
+	FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass('TABLE_NAME')::oid
+)
+SELECT 'ALTER ' || o.what || ' OWNER TO ' || t.relowner::regrole::text
+FROM object AS o, pg_catalog.pg_class AS t
+WHERE t.oid = pg_catalog.to_regclass('TABLE_NAME')::oid AND o.owner <> t.relowner
+UNION
+SELECT 'REVOKE ' || o.needless || ' ON ' || o.what || ' FROM ' || CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END || ' CASCADE'
+FROM object AS o, pg_catalog.pg_class AS t, pg_catalog.aclexplode(o.acl) AS a
+WHERE t.oid = pg_catalog.to_regclass('TABLE_NAME')::oid AND a.grantee NOT IN (o.owner, t.relowner)
+	AND pg_catalog.strpos(o.needless, a.privilege_type) > 0 AND (a.grantee = 0::oid OR NOT o.everybody)`
 
 // The statements of a Store. Each is one round trip.
 const (

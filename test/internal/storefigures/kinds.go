@@ -231,7 +231,8 @@ func postgresKind() Kind {
 		},
 		Warned: []Claim{
 			{"a pooler in transaction mode, behind which changes are found by looking", []string{"Changes are not notified", "is there a pooler in transaction mode between?"}},
-			{"a table that an earlier version made", []string{"An earlier version made the table"}},
+			{"a table that an earlier version made", []string{"An earlier version made the table", "An earlier version made the trigger functions"}},
+			{"rights by which another role acts as the table's owner or spoils revisions, with the statement that revokes them", []string{"Other roles hold rights that no candidate needs"}},
 		},
 		Anew:     isTold,
 		Leaders:  "0 in 85 faults",

@@ -12,11 +12,17 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
-//go:embed testdata/schema-before-clock.sql
-var earlier string
+// What made tables before revisions followed the clock, and before trigger
+// functions refused foreign tables.
+var (
+	//go:embed testdata/schema-before-clock.sql
+	beforeClock string
+	//go:embed testdata/schema-before-guard.sql
+	beforeGuard string
+)
 
-// earlierSchema is what made a table before revisions followed the clock.
-func earlierSchema(table string) string {
+// earlierSchema is the statement of an earlier version for the table.
+func earlierSchema(earlier, table string) string {
 	full := "public." + table
 	return strings.NewReplacer("TABLE_NAME", full, "SEQUENCE_NAME", full+"_revision", "SWAP_NAME", full+"_swap",
 		"DRAW_NAME", full+"_draw", "TELL_NAME", full+"_tell", "CHANNEL_NAME", table).Replace(earlier)
@@ -27,14 +33,15 @@ func TestATableOfAnEarlierVersionIsWarnedOfAndBroughtUpToDate(t *testing.T) {
 	srv := lab.OwnPostgreSQL(t)
 	table := newTable()
 	since := time.Now()
-	srv.Exec(earlierSchema(table), "CREATE ROLE candidate LOGIN", "GRANT SELECT ON "+table+" TO candidate",
+	srv.Exec(earlierSchema(beforeClock, table), "CREATE ROLE candidate LOGIN", "GRANT SELECT ON "+table+" TO candidate",
 		"GRANT EXECUTE ON FUNCTION "+table+"_swap TO candidate",
 		"SELECT pg_sleep(0.1)") // in which the clock goes on, and the sequence does not
 	candidate := over(t, poolOf(t, srv.DSN("candidate")), pgstore.Options{Table: table, Create: true})
 	warned := func(t *testing.T, s *pgstore.Store) {
 		t.Helper()
 		r, err := trial.Check(t, s)
-		if err != nil || r.Forgetful || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "earlier version") {
+		if err != nil || r.Forgetful || len(r.Warnings) != 3 || !strings.Contains(r.Warnings[0], "leader_keep") ||
+			!strings.Contains(r.Warnings[1], "trigger functions") || !strings.Contains(r.Warnings[2], "REVOKE") {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
