@@ -99,6 +99,10 @@
 // such a right, and the statements that revoke it. As for all functions of this
 // kind, the owner should be a role that owns nothing else, and no superuser.
 //
+// Statements use only the operators and functions of pg_catalog, even if others
+// may create in a schema of the search_path, unless the search_path names that
+// schema before pg_catalog.
+//
 // A candidate may write every key of its table: give applications that do not
 // trust each other tables of their own.
 //

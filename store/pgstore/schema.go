@@ -104,6 +104,13 @@ func Schema(table string) (string, error) {
 // may have casts that run code of that table's owner. To revoke the right to
 // execute the function is not enough, since a trigger that is already attached
 // stays.
+//
+// The functions' search_path is pg_catalog. All other text runs with the
+// search_path of the session, in which others may create operators and
+// functions. PostgreSQL prefers its own only if they are qualified or their
+// types match exactly. So all functions are qualified, and an operator is
+// either qualified or has operands of exactly the types that pg_catalog has it
+// for.
 const schema = `DO $schema$
 DECLARE
 	statement text;
@@ -194,17 +201,17 @@ IF pg_catalog.to_regclass('TABLE_NAME') IS NULL THEN
 		value bytea NOT NULL
 	);
 	EXECUTE pg_catalog.format('ALTER SEQUENCE SEQUENCE_NAME START WITH %s',
-		(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint);
+		(extract(epoch FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000000)::bigint);
 	PERFORM pg_catalog.setval('SEQUENCE_NAME', greatest(pg_catalog.nextval('SEQUENCE_NAME'),
-		(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint));
+		(extract(epoch FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000000)::bigint));
 	CREATE TRIGGER leader_draw BEFORE INSERT OR UPDATE ON TABLE_NAME FOR EACH ROW EXECUTE FUNCTION DRAW_NAME();
 	CREATE TRIGGER leader_tell AFTER INSERT OR UPDATE OR DELETE ON TABLE_NAME FOR EACH ROW EXECUTE FUNCTION TELL_NAME();
 	CREATE TRIGGER leader_tell_all AFTER TRUNCATE ON TABLE_NAME FOR EACH STATEMENT EXECUTE FUNCTION TELL_NAME();
 END IF;
 
 -- A table that an earlier version made lacks this one.
-IF EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass('TABLE_NAME') AND relkind = 'r')
-	AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = pg_catalog.to_regclass('TABLE_NAME') AND tgname = 'leader_keep') THEN
+IF EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass('TABLE_NAME')::oid AND relkind = 'r')
+	AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = pg_catalog.to_regclass('TABLE_NAME')::oid AND tgname = 'leader_keep') THEN
 	CREATE TRIGGER leader_keep BEFORE TRUNCATE ON TABLE_NAME FOR EACH STATEMENT EXECUTE FUNCTION TELL_NAME();
 END IF;
 
@@ -242,7 +249,7 @@ WHERE t.oid = pg_catalog.to_regclass('TABLE_NAME')::oid AND a.grantee NOT IN (o.
 
 // The statements of a Store. Each is one round trip.
 const (
-	swapSQL = `SELECT SWAP_NAME($1, $2, $3, $4)`
+	swapSQL = `SELECT SWAP_NAME($1::text, $2::bigint, $3::bytea, $4::boolean)`
 
 	// readSQL has a row even if there is none of the keys: it says whether the
 	// server is one that may be read.

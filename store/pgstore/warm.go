@@ -19,11 +19,11 @@ import (
 // standby, since nothing is left to be kept.
 const warmSQL = `DO $warm$
 DECLARE
-	unused text := ' warm ' || pg_catalog.random();
+	unused text := pg_catalog.format(' warm %s', pg_catalog.random());
 BEGIN
 	PERFORM pg_catalog.set_config('synchronous_commit', 'off', true);
 	BEGIN
-		PERFORM SWAP_NAME(unused, SWAP_NAME(unused, 0, '', false), '', false);
+		PERFORM SWAP_NAME(unused, SWAP_NAME(unused, 0::bigint, ''::bytea, false), ''::bytea, false);
 		RAISE EXCEPTION USING ERRCODE = 'LEADR';
 	EXCEPTION WHEN SQLSTATE 'LEADR' THEN
 		NULL;

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	_ "embed"
 	"errors"
 	"strings"
 	"testing"
@@ -277,3 +278,36 @@ func TestSchemaTakesAwayTheRightsThatReachTheOwner(t *testing.T) {
 	trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
 	must(t, connect(t, srv, "app"), "UPDATE "+table+" SET value = 'by hand'", "DELETE FROM "+table, "SELECT last_value FROM "+table+"_revision")
 }
+
+// Somebody who may create in a schema of the search_path may overload what
+// PostgreSQL has. Its own operators and functions are found first where their
+// types match exactly, and only there.
+func TestNoStatementUsesOperatorsOrFunctionsOfOtherSchemas(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnPostgreSQL(t)
+	srv.Exec("CREATE ROLE candidate LOGIN", "GRANT CREATE ON SCHEMA public TO PUBLIC", "CREATE ROLE intruder LOGIN")
+	table := newTable()
+	must(t, connect(t, srv, "intruder"), strings.ReplaceAll(overloads, "T_NAME", table))
+	for range 2 { // it makes, and replaces
+		must(t, connect(t, srv, "lab"), schemaOf(t, table))
+	}
+	srv.Exec("GRANT SELECT ON "+table+" TO candidate", "GRANT EXECUTE ON FUNCTION "+table+"_swap(text, bigint, bytea, boolean) TO candidate")
+	for _, role := range []string{"lab", "candidate"} {
+		s := over(t, poolOf(t, srv.DSN(role)), pgstore.Options{Table: table, Every: 10 * time.Millisecond})
+		if _, err := trial.Check(t, s); err != nil {
+			t.Fatal(err)
+		}
+		h := trial.Listen(t, s, role)
+		rev := trial.Must(t, s, store.Write{Key: role, Value: []byte("v")})
+		rev = trial.Must(t, s, store.Write{Key: role, Expected: rev, Value: []byte("w")})
+		h.Until("a write", func(e store.Entry) bool { return e.Revision == rev })
+	}
+	must(t, connect(t, srv, "lab"), "UPDATE "+table+" SET value = 'by hand'", "DELETE FROM "+table, "TRUNCATE "+table)
+	var called bool // also where an error is ignored
+	if err := srv.DB().QueryRowContext(trial.Within(t), "SELECT is_called FROM public.called").Scan(&called); err != nil || called {
+		t.Errorf("an overload was called: %v, %v", called, err)
+	}
+}
+
+//go:embed testdata/overloads.sql
+var overloads string
