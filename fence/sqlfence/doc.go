@@ -52,7 +52,7 @@
 //
 //	BEGIN;
 //	INSERT INTO leader_fence AS f (group_name, term, digest)
-//	VALUES ($1, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))  -- group, number, token
+//	VALUES ($1, $2, pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to($3, 'UTF8')), 'hex'))  -- group, number, token
 //	ON CONFLICT (group_name) DO UPDATE SET term = EXCLUDED.term, digest = EXCLUDED.digest
 //	WHERE f.term < EXCLUDED.term OR f.term = EXCLUDED.term AND f.digest = EXCLUDED.digest;
 //	-- 0 rows: stale, ROLLBACK. 1 row: admitted
@@ -69,6 +69,7 @@
 //
 // The table is as durable as the database: one that loses commits at a failover
 // (asynchronous replicas, restored backups) loses the mark with the data.
-// Whoever may delete from the table can reset the fence. A commit whose answer
-// was lost may have happened, as ever.
+// Whoever may write to the table, or attach a trigger to it, can reset the
+// fence: grant the leader SELECT, INSERT and UPDATE, and others nothing. A
+// commit whose answer was lost may have happened, as ever.
 package sqlfence

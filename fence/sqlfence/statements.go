@@ -88,7 +88,7 @@ func statements(d Dialect, table string) (Statements, error) {
 func postgres() Statements {
 	return Statements{
 		Schema: `DO $$ BEGIN
-	PERFORM pg_advisory_xact_lock(7306086864870403445);
+	PERFORM pg_catalog.pg_advisory_xact_lock(7306086864870403445);
 	CREATE TABLE IF NOT EXISTS TABLE_NAME (
 		group_name text PRIMARY KEY,
 		term bigint NOT NULL,

@@ -492,9 +492,16 @@ func TestBusySQLiteIsAnErrorAndNoAdmission(t *testing.T) {
 // The statements in the package documentation, for programs in other languages.
 func TestDocumentedStatementsOfPostgreSQLAreTheRule(t *testing.T) {
 	e := newEngine(t, sqlfence.PostgreSQL, lab.PostgreSQL(t))
+	// One who may create in a schema of the search_path must not see a token.
+	e.exec("CREATE FUNCTION public.convert_to(text, text) RETURNS bytea LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'seen: %', $1; END $$")
+	t.Cleanup(func() {
+		if _, err := e.db.ExecContext(context.WithoutCancel(t.Context()), "DROP FUNCTION public.convert_to(text, text)"); err != nil {
+			t.Error(err)
+		}
+	})
 	admit := func(n int64, token string) int64 {
 		result, err := e.db.ExecContext(natslab.Within(t), `INSERT INTO `+e.table()+` AS f (group_name, term, digest)
-VALUES ($1, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))
+VALUES ($1, $2, pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to($3, 'UTF8')), 'hex'))
 ON CONFLICT (group_name) DO UPDATE SET term = EXCLUDED.term, digest = EXCLUDED.digest
 WHERE f.term < EXCLUDED.term OR f.term = EXCLUDED.term AND f.digest = EXCLUDED.digest`, "g", n, token)
 		if err != nil {
@@ -517,6 +524,31 @@ WHERE f.term < EXCLUDED.term OR f.term = EXCLUDED.term AND f.digest = EXCLUDED.d
 		}
 	}
 	e.mustWrite("g", term(8, "c"))
+}
+
+// The rights are those of the package documentation.
+func TestALeaderNeedsNoOtherRightsThanThoseDocumented(t *testing.T) {
+	db := lab.PostgreSQL(t)
+	db.SetMaxOpenConns(1) // the role is the session's
+	e := newEngine(t, sqlfence.PostgreSQL, db)
+	role := fmt.Sprintf("writer_%d_%d", os.Getpid(), tables.Add(1))
+	e.exec("CREATE ROLE " + role)
+	e.exec("GRANT SELECT, INSERT, UPDATE ON " + e.table() + " TO " + role)
+	e.exec("GRANT INSERT ON " + e.entry + " TO " + role)
+	e.exec("SET ROLE " + role)
+	e.mustWrite("g", term(1, "a"))
+	e.mustWrite("g", term(2, "b"))
+	e.mustRefuse("g", term(1, "a"))
+	tx := e.begin()
+	if err := e.fence.AdmitShared(natslab.Within(t), tx, "g", term(2, "b")); err != nil {
+		t.Error(err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{"RESET ROLE", "DROP OWNED BY " + role, "DROP ROLE " + role} {
+		e.exec(text)
+	}
 }
 
 // Copies of a program that start together all make the table.
