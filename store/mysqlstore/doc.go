@@ -11,14 +11,20 @@
 // # Writes
 //
 // A compare-and-swap over a record is one UPDATE of the row that has the
-// expected revision: one round trip. The revision becomes the candidate's clock
-// in microseconds, or one more than it was. A record that is made costs two
-// round trips. Its revision is the server's clock, or more: it exceeds that of
-// every record that was deleted, which a trigger keeps in a second table. What
-// other tools do to the table is seen: an UPDATE by hand has a new revision,
-// and after a DELETE the key goes on with a larger one. A record cannot be
-// renamed. TRUNCATE and DROP run no triggers: after them only the clock has
-// revisions grow.
+// expected revision: one round trip. A record that is made costs two. Revisions
+// follow one rule: the server's clock in microseconds, or one more than the
+// revision before if that is further. A new record also exceeds every record
+// that was deleted, whose largest revision a trigger keeps in a second table.
+// An UPDATE states its revision by the server's clock as the latest answer
+// showed it. The server refuses a revision that is ahead of its clock, and the
+// store then sends another, which costs two more round trips.
+//
+// What other tools do to the table is seen: an UPDATE by hand has a new
+// revision, and after a DELETE the key goes on with a larger one. A record
+// cannot be renamed. TRUNCATE and DROP run no triggers: after them revisions go
+// on from the server's clock. No revision was ahead of it, unless it was set
+// back or another tool stated the revision. Candidates of earlier versions
+// state their own clock: upgrade all of them before you rely on that.
 //
 // A write is sent once, by a sql.Conn, since a sql.DB repeats some. Errors of
 // the server that are known to undo the statement are refusals; all others, of
@@ -87,11 +93,11 @@
 // That one server alone is primary, and that its replicas are read-only: an
 // asynchronous replica that is promoted lacks what it had not received, and one
 // that is not connected is not noticed. Revisions, and so the numbers of terms,
-// still exceed those that were lost, unless a candidate's clock is behind
-// another's by more than the failover took. MySQL does not tell of its replicas
-// to a user of these rights, nor that a server was one. A URL names one server:
-// that candidates reach the new primary by it is the matter of a proxy or of
-// DNS. A backup that is restored brings back its state: stop the candidates for
-// a lease. A program must not leave a transaction open on a connection that it
-// gives back to the pool by statements of its own.
+// still exceed those that were lost, unless the new primary's clock is behind
+// the lost one's by more than the failover took. MySQL does not tell of its
+// replicas to a user of these rights, nor that a server was one. A URL names
+// one server: that candidates reach the new primary by it is the matter of a
+// proxy or of DNS. A backup that is restored brings back its state: stop the
+// candidates for a lease. A program must not leave a transaction open on a
+// connection that it gives back to the pool by statements of its own.
 package mysqlstore

@@ -117,8 +117,13 @@ END`,
 // literals. A session that does not commit by itself, and a server that is
 // read-only, change nothing.
 const (
+	// updateSQL states its revision, since the answer to an UPDATE does not hold
+	// what that drew on a table with triggers, and to ask would be a round trip
+	// more. The rule is that of insertSQL: by the server's clock, unless the
+	// record's is further. After a TRUNCATE, at which no trigger runs, a record
+	// that is made would otherwise have a lower revision than one before.
 	updateSQL = `UPDATE TABLE_NAME SET revision = %d, tombstone = %t, value = x'%x'
-WHERE name = '%s' AND revision = %d AND @@autocommit = 1 AND @@global.read_only = 0`
+WHERE name = '%s' AND revision = %d AND %d <= GREATEST(revision + 1, MICROSECONDS) AND @@autocommit = 1 AND @@global.read_only = 0`
 
 	// insertSQL draws the revision while it holds the floor's lock, which
 	// InnoDB takes for the reads of every statement that writes (not for those
@@ -133,10 +138,10 @@ WHERE name = '%s' AND revision = %d AND @@autocommit = 1 AND @@global.read_only 
 	drawnSQL = `SELECT LAST_INSERT_ID()`
 
 	// fitSQL tells why a write changed nothing.
-	fitSQL = `SELECT @@autocommit, @@global.read_only`
+	fitSQL = `SELECT @@autocommit, @@global.read_only, MICROSECONDS, COALESCE((SELECT revision FROM TABLE_NAME WHERE name = '%s'), 0)`
 
 	// readSQL has a row even if there is none of the keys: it says whether the
 	// server is one that may be read.
-	readSQL = `SELECT @@global.read_only, r.name, r.revision, r.tombstone, r.value
+	readSQL = `SELECT @@global.read_only, MICROSECONDS, r.name, r.revision, r.tombstone, r.value
 FROM (SELECT 1) AS one LEFT JOIN TABLE_NAME AS r ON %s`
 )

@@ -44,6 +44,7 @@ type client struct {
 	create  bool
 	timeout time.Duration
 	closed  atomic.Bool
+	clock   clock
 }
 
 // New returns a Store over the user's own pool, of the driver
@@ -119,42 +120,48 @@ func (c *client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 // It goes by a sql.Conn, which sends once. A sql.DB would repeat what the
 // driver says that it never sent. A row that is written has another revision
 // than before, so that it counts as changed whatever the driver's flags are.
+//
+// The server refuses a revision that is ahead of its clock. Nothing was written
+// then, so update proposes another revision, by the clock that it read
+// afterwards.
 func (c *client) update(ctx context.Context, conn *sql.Conn, w store.Write) (uint64, error) {
-	revision := following(w.Expected, time.Now())
-	result, err := conn.ExecContext(ctx, fmt.Sprintf(c.names.fill.Replace(updateSQL), revision, w.Tombstone, w.Value, w.Key, w.Expected))
-	if err != nil {
-		return 0, c.failed(conn, w, err)
+	revision := following(w.Expected, c.clock.now())
+	for range 2 {
+		text := fmt.Sprintf(c.names.fill.Replace(updateSQL), revision, w.Tombstone, w.Value, w.Key, w.Expected, revision)
+		result, err := conn.ExecContext(ctx, text)
+		if err != nil {
+			return 0, c.failed(conn, w, err)
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return 0, c.explain(store.ErrUnknown, err)
+		}
+		if n != 0 {
+			return revision, nil
+		}
+		stands, clock, err := c.fits(ctx, conn, w.Key)
+		if err != nil {
+			return 0, err
+		}
+		if stands != w.Expected {
+			return 0, fmt.Errorf("%w: table %s, key %q: not at revision %d", store.ErrConflict, c.names.bare, w.Key, w.Expected)
+		}
+		revision = following(w.Expected, clock)
 	}
-	switch n, err := result.RowsAffected(); {
-	case err != nil:
-		return 0, c.explain(store.ErrUnknown, err)
-	case n == 0:
-		return 0, c.refused(ctx, conn, w)
-	}
-	return revision, nil
+	return 0, fmt.Errorf("%w: table %s, key %q: nothing was written at revision %d: the server's clock was set back, or it was read-only for a moment",
+		store.ErrTransient, c.names.bare, w.Key, w.Expected)
 }
 
-// exact is the largest number up to which programs that read numbers as
-// floating point read each one exactly.
-const exact = 1 << 53
-
-// following is the revision of a write over another: this machine's clock in
-// microseconds, if that is further. A replica that is promoted may lack the
-// latest revisions, which numbers that grow by one would repeat. It is not the
-// server's clock, since the answer to an UPDATE does not hold what that drew on
-// a table with triggers, and to ask would be a round trip more.
-func following(expected uint64, now time.Time) uint64 {
-	if clock := now.UnixMicro(); clock > 0 && clock < exact {
-		return max(expected+1, uint64(clock))
-	}
-	return expected + 1
-}
+// following returns the revision of a write over another, by the server's clock.
+// A replica that is promoted may lack the latest revisions, which numbers that
+// grow by one would repeat.
+func following(expected, clock uint64) uint64 { return max(expected+1, clock) }
 
 // insert sends a write where no record is, and asks which revision it drew.
 func (c *client) insert(ctx context.Context, conn *sql.Conn, w store.Write) (revision uint64, err error) {
 	_, err = conn.ExecContext(ctx, fmt.Sprintf(c.names.fill.Replace(insertSQL), w.Key, w.Tombstone, w.Value))
 	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok && answer.Number == erBadNull {
-		if unfit := c.fits(ctx, conn); unfit != nil {
+		if _, _, unfit := c.fits(ctx, conn, w.Key); unfit != nil {
 			return 0, unfit
 		}
 		return 0, c.explain(store.ErrPermanent, fmt.Errorf("its floor is empty: run the statements that mysqlstore.Schema returns: %w", err))
@@ -177,29 +184,23 @@ func (c *client) failed(conn *sql.Conn, w store.Write, err error) error {
 	return c.explain(classifyWrite(err), fmt.Errorf("key %q: %w", w.Key, err))
 }
 
-// refused says why a write changed nothing.
-func (c *client) refused(ctx context.Context, conn *sql.Conn, w store.Write) error {
-	if err := c.fits(ctx, conn); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: table %s, key %q: not at revision %d", store.ErrConflict, c.names.bare, w.Key, w.Expected)
-}
-
-// fits tells why a session's write changed nothing, if it was not the register.
-func (c *client) fits(ctx context.Context, conn *sql.Conn) error {
+// fits finds out why a write changed nothing. It returns an error if the session
+// takes no writes, and otherwise the record's revision and the server's clock.
+func (c *client) fits(ctx context.Context, conn *sql.Conn, key string) (stands, clock uint64, err error) {
 	var commits, readOnly bool
-	if err := conn.QueryRowContext(ctx, fitSQL).Scan(&commits, &readOnly); err != nil {
-		// Nothing was written, and why is not known.
-		return c.explain(store.ErrTransient, err)
-	}
+	err = conn.QueryRowContext(ctx, fmt.Sprintf(c.names.fill.Replace(fitSQL), key)).Scan(&commits, &readOnly, &clock, &stands)
 	switch {
+	case err != nil:
+		// Nothing was written, and why is not known.
+		return 0, 0, c.explain(store.ErrTransient, err)
 	case !commits:
-		return fmt.Errorf("%w: table %s: the session does not commit by itself: connect without autocommit=0", store.ErrPermanent, c.names.bare)
+		return 0, 0, fmt.Errorf("%w: table %s: the session does not commit by itself: connect without autocommit=0", store.ErrPermanent, c.names.bare)
 	case readOnly:
 		discard(conn)
-		return fmt.Errorf("%w: table %s: %w", store.ErrTransient, c.names.bare, errReadOnly)
+		return 0, 0, fmt.Errorf("%w: table %s: %w", store.ErrTransient, c.names.bare, errReadOnly)
 	}
-	return nil
+	c.clock.saw(clock)
+	return stands, clock, nil
 }
 
 // bounded gives a call without a deadline that of the options.
@@ -243,7 +244,7 @@ func (c *client) entries(ctx context.Context, condition string) ([]store.Entry, 
 	if err != nil {
 		return nil, c.explain(classifyRead(err), err)
 	}
-	entries, err := collect(rows)
+	entries, err := c.collect(rows)
 	if err != nil {
 		if errors.Is(err, errReadOnly) {
 			discard(conn)
@@ -254,19 +255,21 @@ func (c *client) entries(ctx context.Context, condition string) ([]store.Entry, 
 }
 
 // collect reads the rows of readSQL.
-func collect(rows *sql.Rows) (entries []store.Entry, err error) {
+func (c *client) collect(rows *sql.Rows) (entries []store.Entry, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var readOnly bool
+		var clock uint64
 		var key sql.NullString
 		var revision, tombstone sql.NullInt64
 		var value []byte
-		if err := rows.Scan(&readOnly, &key, &revision, &tombstone, &value); err != nil {
+		if err := rows.Scan(&readOnly, &clock, &key, &revision, &tombstone, &value); err != nil {
 			return nil, err
 		}
 		if readOnly {
 			return nil, errReadOnly
 		}
+		c.clock.saw(clock)
 		if key.Valid {
 			entries = append(entries, store.Entry{Key: key.String, Revision: uint64(revision.Int64), Tombstone: tombstone.Int64 != 0, Value: value})
 		}
