@@ -35,7 +35,8 @@ const statusSQL = `SHOW STATUS WHERE Variable_name IN ('Slaves_connected', 'Rpl_
 const tableSQL = `SELECT coalesce(engine, ''), coalesce(table_type, ''),
 	coalesce(LEAST(CAST((UNIX_TIMESTAMP(NOW(6)) - UNIX_TIMESTAMP(create_time)) * 1000000 AS SIGNED),
 		TIMESTAMPDIFF(MICROSECOND, create_time, NOW(6))), 0),
-	(SELECT count(*) FROM information_schema.triggers AS t WHERE t.event_object_schema = i.table_schema AND t.event_object_table = i.table_name)
+	(SELECT count(*) FROM information_schema.triggers AS t WHERE t.event_object_schema = i.table_schema AND t.event_object_table = i.table_name),
+	coalesce((SELECT engine FROM information_schema.tables AS f WHERE f.table_schema = i.table_schema AND f.table_name = concat(i.table_name, '_floor')), '')
 FROM information_schema.tables AS i WHERE i.table_schema = %s AND i.table_name = '%s'`
 
 // completeSQL reads whether all statements of the schema were executed.
@@ -49,7 +50,8 @@ type findings struct {
 	kind     string
 	age      int64 // in microseconds, since the beginning of the second
 	triggers int
-	floor    int // rows
+	below    string // the engine of the floor, which a view has none of
+	floor    int    // rows
 }
 
 // Check implements [store.Checker]. It refuses a table that is missing, not of
@@ -130,7 +132,7 @@ func (c *client) look(ctx context.Context, conn *sql.Conn) (f findings, err erro
 	if c.names.database != "" {
 		database = "'" + c.names.database + "'"
 	}
-	err = conn.QueryRowContext(ctx, fmt.Sprintf(tableSQL, database, c.names.bare)).Scan(&f.engine, &f.kind, &f.age, &f.triggers)
+	err = conn.QueryRowContext(ctx, fmt.Sprintf(tableSQL, database, c.names.bare)).Scan(&f.engine, &f.kind, &f.age, &f.triggers, &f.below)
 	if errors.Is(err, sql.ErrNoRows) {
 		return f, nil
 	}
@@ -186,6 +188,8 @@ func (c *client) refuse(f findings) error {
 	isolation := f.settings["tx_isolation"] + f.settings["transaction_isolation"]
 	fault(f.engine != "InnoDB", "its engine is %q, which has no transactions: ALTER TABLE %s ENGINE = InnoDB", f.engine, c.names.bare)
 	fault(f.floor < 2, "what belongs to it is not complete: run the statements that mysqlstore.Schema returns")
+	fault(f.floor >= 2 && f.below != "InnoDB", "%[1]s_floor is no table of InnoDB (engine %[2]q), so that nothing locks its rows: ALTER TABLE %[1]s_floor ENGINE = InnoDB."+
+		" If it is a view, drop it and run the statements that mysqlstore.Schema returns", c.names.bare, f.below)
 	// A user without the right TRIGGER is shown none.
 	fault(f.triggers != 0 && f.triggers != 3, "it has %d triggers, and not the 3 of mysqlstore.Schema", f.triggers)
 	fault(on(f.settings["autocommit"]) == "", "the session does not commit by itself: connect without autocommit=0")

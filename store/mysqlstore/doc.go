@@ -84,6 +84,16 @@
 //	GRANT SELECT ON leader_records_floor TO candidate, observer;
 //	GRANT SELECT ON leader_records TO observer;
 //
+// The triggers run with the rights of the user who made them. A user who may
+// drop the second table, and create views and functions in the database, can
+// run code with these rights. Make the tables as a user who has no more than
+//
+//	GRANT CREATE, SELECT, INSERT, UPDATE, TRIGGER ON leader_records TO maker;
+//	GRANT CREATE, SELECT, INSERT, UPDATE ON leader_records_floor TO maker;
+//
+// or keep them in a database in which nobody else may drop and create. With a
+// binlog that user needs log_bin_trust_function_creators=1 in place of SUPER.
+//
 // A candidate may write every key of its table, also without a condition: give
 // applications that do not trust each other tables of their own. A user without
 // the right TRIGGER cannot see whether somebody dropped the triggers later.

@@ -58,8 +58,10 @@ const microseconds = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 //
 // They belong to the program's migrations, or are run with [Options.Create].
 // Any number of programs may run them at the same instant, and what is there
-// already stays. Where the server keeps a binlog, a trigger needs the SUPER
-// right, or log_bin_trust_function_creators=1.
+// already stays. Where the server keeps a binlog, a user who makes triggers
+// needs log_bin_trust_function_creators=1 or the SUPER right. Triggers run with
+// the rights of the user who made them: see the package documentation for which
+// suffice.
 func Schema(table string) ([]string, error) {
 	n, err := parseTable(table)
 	if err != nil {

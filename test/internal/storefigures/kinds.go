@@ -252,7 +252,7 @@ func mysqlKind() Kind {
 		Renewal: "one UPDATE",
 		Heard:   "looks, at least twice in a heartbeat",
 		Refused: []Claim{
-			{"a table that is not of InnoDB", []string{"its engine is %q, which has no transactions"}},
+			{"a table that is not of InnoDB", []string{"its engine is %q, which has no transactions", "_floor is no table of InnoDB"}},
 			{"a session that does not commit by itself", []string{"the session does not commit by itself"}},
 			{"one that reads what is not committed", []string{"the session reads what is not committed"}},
 			{"Galera", []string{"the server is one of a Galera cluster"}},

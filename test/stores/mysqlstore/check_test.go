@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
@@ -197,6 +199,10 @@ func TestCheckRefusesATableThatDoesNotSuit(t *testing.T) {
 		{"MyISAM", []string{"ALTER TABLE T_NAME ENGINE = MyISAM"}, "", []string{"MyISAM", "InnoDB"}},
 		{"a trigger is gone", []string{"DROP TRIGGER T_NAME_update"}, "", []string{"2 triggers"}},
 		{"no floor", []string{"DROP TABLE T_NAME_floor"}, "", []string{"not complete", "mysqlstore.Schema"}},
+		{"a floor without row locks", []string{"ALTER TABLE T_NAME_floor ENGINE = MyISAM"}, "", []string{"T_NAME_floor", "InnoDB"}},
+		{"a view in the floor's place", []string{
+			"CREATE TABLE T_NAME_below AS SELECT * FROM T_NAME_floor", "DROP TABLE T_NAME_floor", "CREATE VIEW T_NAME_floor AS SELECT * FROM T_NAME_below",
+		}, "", []string{"T_NAME_floor", "InnoDB"}},
 		{"not complete", []string{"DELETE FROM T_NAME_floor WHERE id = 2"}, "", []string{"not complete"}},
 		{"dirty reads", nil, "?tx_isolation=%27READ-UNCOMMITTED%27", []string{"isolation"}},
 	} {
@@ -207,7 +213,9 @@ func TestCheckRefusesATableThatDoesNotSuit(t *testing.T) {
 				srv.Exec(strings.ReplaceAll(text, "T_NAME", table))
 			}
 			_, err := trial.Check(t, over(t, poolOf(t, srv.DSN("lab")+c.flags), mysqlstore.Options{Table: table}))
-			trial.Outcome(t, err, store.Permanent, c.words...)
+			for _, word := range c.words {
+				trial.Outcome(t, err, store.Permanent, strings.ReplaceAll(word, "T_NAME", table))
+			}
 		})
 	}
 }
@@ -374,6 +382,41 @@ func TestLeastPrivilege(t *testing.T) {
 	trial.Outcome(t, err, store.Permanent, "missing")
 	if _, err := poolOf(t, srv.DSN("candidate")).Exec("DELETE FROM leader_records"); err == nil {
 		t.Error("a candidate may delete")
+	}
+}
+
+// lacksRights is the error of a view whose invoker may not use what is in it.
+const lacksRights = 1356
+
+// Triggers run with the rights of the user who made them, and use whatever has
+// the name of the second table. One who may create and drop in the database so
+// gets no rights but those on the two tables, if they were made as documented.
+func TestTheMakerOfTheTriggersNeedsRightsOnTheTwoTablesAlone(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t, "--log-bin-trust-function-creators=1")
+	srv.Exec("CREATE USER maker, app",
+		"GRANT CREATE, SELECT, INSERT, UPDATE, TRIGGER ON lab.records TO maker",
+		"GRANT CREATE, SELECT, INSERT, UPDATE ON lab.records_floor TO maker",
+		"GRANT ALL ON lab.* TO app", "CREATE DATABASE secret", "CREATE TABLE secret.seen (who TEXT)")
+	s := over(t, poolOf(t, srv.DSN("maker")), mysqlstore.Options{Table: "records", Create: true})
+	if r, err := trial.Check(t, s); err != nil || len(r.Warnings) > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	app := poolOf(t, srv.DSN("app"))
+	rev := trial.Must(t, over(t, app, mysqlstore.Options{Table: "records"}), store.Write{Key: "a", Value: []byte("v")})
+	trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte("w")})
+	for _, text := range []string{
+		"DELETE FROM records", "DROP TABLE records_floor",
+		"CREATE FUNCTION f() RETURNS BIGINT UNSIGNED SQL SECURITY INVOKER BEGIN INSERT INTO secret.seen VALUES (CURRENT_USER()); RETURN 1; END",
+		"CREATE SQL SECURITY INVOKER VIEW records_floor AS SELECT 1 AS id, f() AS revision",
+	} {
+		if _, err := app.ExecContext(trial.Within(t), text); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	_, err := app.ExecContext(trial.Within(t), "INSERT INTO records (name, value) VALUES ('b', '')")
+	if answer, ok := errors.AsType[*mysql.MySQLError](err); !ok || answer.Number != lacksRights {
+		t.Errorf("by a view in the place of the second table: %v", err)
 	}
 }
 
