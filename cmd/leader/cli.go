@@ -20,6 +20,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/dash"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/doctor"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/exporter"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
@@ -84,7 +85,7 @@ SIGHUP and SIGINT end no command that was started while they were ignored, as no
 
 // newParser returns what the commands are found by. exit takes the place of
 // os.Exit.
-func newParser(std app.Streams, exit func(int), opts ...kong.Option) (*kong.Kong, error) {
+func newParser(std app.Streams, env environ.Env, exit func(int), opts ...kong.Option) (*kong.Kong, error) {
 	return kong.New(&cli{Doctor: doctor.Command{Forms: stores.Forms()}}, append([]kong.Option{
 		kong.Name("leader"), kong.Description(description),
 		kong.Writers(std.Out, std.Err), kong.Exit(exit),
@@ -95,7 +96,7 @@ func newParser(std app.Streams, exit func(int), opts ...kong.Option) (*kong.Kong
 			{Key: "steer", Title: "Steer:"},
 			{Key: "setup", Title: "Set up:"},
 		}),
-		kong.Bind(std), app.Drivers(stores.Drivers()),
+		kong.Bind(std), env, app.Drivers(stores.Drivers()),
 		kong.KindMapper(reflect.String, kong.MapperFunc(verbatim)),
 	}, opts...)...)
 }
@@ -112,7 +113,7 @@ func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 }
 
 // run is the program. It returns the exit status.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, env environ.Env, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := app.UntilSignal(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	stores.Quiet()
@@ -122,7 +123,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	defer free()
 	stderr = output.Prose(stderr)
 	helped := false
-	parser, err := newParser(app.Streams{In: stdin, Out: stdout, Err: stderr}, func(int) { helped = true },
+	parser, err := newParser(app.Streams{In: stdin, Out: stdout, Err: stderr}, env, func(int) { helped = true },
 		kong.BindTo(ctx, (*context.Context)(nil)))
 	if err != nil {
 		return complain(stderr, err)
@@ -137,15 +138,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case err != nil:
 		return misused(stderr, err, helpful(err))
 	}
-	unused(stderr, command)
+	unused(stderr, command, env)
 	return complain(stderr, command.Run())
 }
 
 // unused warns that --dev or the demo replaces the server that the environment
 // names. A user who always exports NATS_URL may still try things out, and must
 // not take the samples for that server's elections.
-func unused(stderr io.Writer, command *kong.Context) {
-	names := natsconn.Exported()
+func unused(stderr io.Writer, command *kong.Context, env environ.Env) {
+	names := natsconn.Exported(env)
 	verb := "is"
 	switch len(names) {
 	case 0:

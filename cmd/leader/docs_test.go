@@ -48,7 +48,7 @@ var printed = map[string]any{
 // model returns what the parser knows of all commands.
 func model(t *testing.T) *kong.Application {
 	t.Helper()
-	parser, err := newParser(app.Streams{}, func(int) {})
+	parser, err := newParser(app.Streams{}, nil, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
@@ -33,7 +34,8 @@ type Streams struct {
 type Target struct { //nolint:recvcheck // the parser's hook changes it, and all else does not
 	natsconn.Flags
 
-	Drivers Drivers `kong:"-"`
+	Drivers Drivers     `kong:"-"`
+	Env     environ.Env `kong:"-"` // of the command
 
 	Store   string        `env:"LEADER_STORE" placeholder:"URL" help:"The store of the elections, in place of --server and --bucket: ${stores} (leader doctor --help shows the forms)."`
 	Bucket  string        `short:"b" default:"leaders" env:"LEADER_BUCKET" placeholder:"BUCKET" help:"The key-value bucket of the elections."`
@@ -51,13 +53,13 @@ func (t Target) Validate() error {
 		errs = append(errs, fmt.Errorf("--timeout %v: must be positive", t.Timeout))
 	}
 	errs = append(errs, ValidBucket("--bucket", t.Bucket))
-	if t.Dev && t.Typed() {
+	if t.Dev && t.Typed(t.Env) {
 		errs = append(errs, errors.New("--dev: brings its own server, and --server or --context name another"))
 	}
 	if _, err := t.devKind(); err != nil {
 		errs = append(errs, err)
 	}
-	if t.Store != "" && t.Typed() {
+	if t.Store != "" && t.Typed(t.Env) {
 		errs = append(errs, errors.New("--store: names the store, and --server or --context name another"))
 	}
 	return errors.Join(errs...)

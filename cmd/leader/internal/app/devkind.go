@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ const envStore = "LEADER_STORE"
 // its store's URL, and nothing for NATS or without --dev. What the environment
 // names is not used then, as NATS_URL is not.
 func (t Target) devKind() (string, error) {
-	if !t.Dev || t.Store == "" || t.Store == os.Getenv(envStore) {
+	if !t.Dev || t.Store == "" || t.Store == t.Env.Get(envStore) {
 		return "", nil
 	}
 	u, err := url.Parse(t.Store)

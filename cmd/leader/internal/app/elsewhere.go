@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 	"github.com/seed-ff2cb582/leader/rollcall"
 	"github.com/seed-ff2cb582/leader/store"
@@ -102,10 +102,10 @@ func (t *Target) query(raw string) error {
 		value := values[len(values)-1]
 		switch name {
 		case "domain":
-			err = replace(&t.Domain, value, "--js-domain", os.Getenv("NATS_JS_DOMAIN"))
+			err = replace(&t.Domain, value, "--js-domain", t.Env.Get("NATS_JS_DOMAIN"))
 		case "creds":
 			// The parser has made the flag's path an absolute one.
-			err = replace(&t.Creds, absolute(value), "--creds", absolute(os.Getenv("NATS_CREDS")))
+			err = replace(&t.Creds, absolute(value), "--creds", absolute(t.Env.Get("NATS_CREDS")))
 		case "create", "replicas":
 			err = errors.New("has no effect here: leader bucket create makes a bucket")
 		default:
@@ -137,6 +137,12 @@ func absolute(path string) string {
 		return ""
 	}
 	return kong.ExpandPath(path)
+}
+
+// BeforeResolve keeps the environment. The parser calls it.
+func (t *Target) BeforeResolve(env environ.Env) error {
+	t.Env = env
+	return nil
 }
 
 // AfterApply has a bucket that --store names take the place of --server and

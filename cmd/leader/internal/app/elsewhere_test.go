@@ -8,9 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 	"github.com/seed-ff2cb582/leader/store"
 )
+
+func variables(of map[string]string) environ.Env {
+	return func(name string) (string, bool) {
+		value, set := of[name]
+		return value, set
+	}
+}
 
 func TestStoreNamesAServerOfNATSAndABucket(t *testing.T) {
 	for named, want := range map[string]struct{ server, bucket string }{
@@ -33,7 +41,7 @@ func TestStoreNamesAServerOfNATSAndABucket(t *testing.T) {
 // two left out, the other would take, and each would elect a leader in a bucket
 // of its own.
 func TestWhatTheURLOfABucketSaysBesidesIsTakenOrRefused(t *testing.T) {
-	t.Setenv("NATS_JS_DOMAIN", "exported")
+	env := variables(map[string]string{"NATS_JS_DOMAIN": "exported", "NATS_CREDS": "exported.creds"})
 	for named, want := range map[string]struct{ server, domain, creds, refused string }{
 		"nats://a:4222/votes?domain=hub&creds=/f":    {"nats://a:4222", "hub", "/f", ""},
 		"wss://a/votes?creds=/f":                     {"wss://a", "exported", "/f", ""},
@@ -50,7 +58,7 @@ func TestWhatTheURLOfABucketSaysBesidesIsTakenOrRefused(t *testing.T) {
 		"nats:ann:secret@a/votes":                    {refused: "//"},
 		"nats:/votes":                                {refused: "//"},
 	} {
-		target := Target{Store: named, Bucket: "leaders", Flags: natsconn.Flags{Domain: "exported"}}
+		target := Target{Env: env, Store: named, Bucket: "leaders", Flags: natsconn.Flags{Domain: "exported"}}
 		switch got, nats, err := target.onNATS(); {
 		case want.refused != "":
 			if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "--store") || !strings.Contains(err.Error(), want.refused) || strings.Contains(err.Error(), "secret") {
@@ -71,8 +79,7 @@ func TestWhatTheURLOfABucketSaysBesidesIsTakenOrRefused(t *testing.T) {
 		t.Errorf("beside flags that say the same: %v", err)
 	}
 	// As the parser hands the file on that the environment names.
-	t.Setenv("NATS_CREDS", "exported.creds")
-	exported := Target{Store: "nats://a/votes?creds=own.creds", Bucket: "leaders", Flags: natsconn.Flags{Creds: absolute("exported.creds")}}
+	exported := Target{Env: env, Store: "nats://a/votes?creds=own.creds", Bucket: "leaders", Flags: natsconn.Flags{Creds: absolute("exported.creds")}}
 	if got, _, err := exported.onNATS(); err != nil || got.Creds != absolute("own.creds") {
 		t.Errorf("beside exported credentials: %q, %v", got.Creds, err)
 	}
@@ -121,8 +128,8 @@ func TestStoreThatIsReadInPartIsRefused(t *testing.T) {
 }
 
 func TestStoreAndServerExcludeEachOther(t *testing.T) {
-	t.Setenv("NATS_URL", "nats://exported")
-	target := Target{Store: "nats://a/b", Bucket: "leaders", Timeout: time.Second, Flags: natsconn.Flags{Server: "nats://exported"}}
+	env := variables(map[string]string{"NATS_URL": "nats://exported"})
+	target := Target{Env: env, Store: "nats://a/b", Bucket: "leaders", Timeout: time.Second, Flags: natsconn.Flags{Server: "nats://exported"}}
 	if err := target.Validate(); err != nil {
 		t.Errorf("beside an exported server: %v", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/tree"
 )
 
@@ -73,8 +74,8 @@ type WordsCommand struct {
 
 // Run prints a line for each word that fits, and at last what else the shell is
 // to do. It never fails, since nobody would see why.
-func (c WordsCommand) Run(parser *kong.Kong, std app.Streams, drivers app.Drivers) error {
-	groups := func(flags map[string]string) []cobra.Completion { return groups(flags, drivers) }
+func (c WordsCommand) Run(parser *kong.Kong, std app.Streams, drivers app.Drivers, env environ.Env) error {
+	groups := func(flags map[string]string) []cobra.Completion { return groups(flags, drivers, env) }
 	_ = complete(parser.Model.Node, c.Words, std.Out, lookups{groups: groups, contexts: contexts})
 	return nil
 }

@@ -12,19 +12,20 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 )
 
 // contexts returns the names of the contexts of the nats command.
 func contexts() []cobra.Completion { return natscontext.KnownContexts() }
 
 // groups asks the bucket that the flags name for its groups.
-func groups(flags map[string]string, drivers app.Drivers) []cobra.Completion {
+func groups(flags map[string]string, drivers app.Drivers, env environ.Env) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(context.Background(), Budget)
 	defer cancel()
 	found := make(chan []cobra.Completion, 1)
 	// Resolving names and connecting ignore the context; the program ends
 	// whether they have returned or not.
-	go func() { found <- ask(ctx, flags, drivers) }()
+	go func() { found <- ask(ctx, flags, drivers, env) }()
 	select {
 	case names := <-found:
 		return names
@@ -35,8 +36,8 @@ func groups(flags map[string]string, drivers app.Drivers) []cobra.Completion {
 
 // ask returns the groups, none if anything goes wrong: the command itself will
 // say what.
-func ask(ctx context.Context, flags map[string]string, drivers app.Drivers) (names []cobra.Completion) {
-	target, ok := targetOf(flags, drivers)
+func ask(ctx context.Context, flags map[string]string, drivers app.Drivers, env environ.Env) (names []cobra.Completion) {
+	target, ok := targetOf(flags, drivers, env)
 	if !ok {
 		return nil
 	}
@@ -72,9 +73,9 @@ func described(info leader.LeaderInfo) string {
 
 // targetOf reads the flags that say where the bucket is, and the variables that
 // stand for them.
-func targetOf(flags map[string]string, drivers app.Drivers) (app.Target, bool) {
+func targetOf(flags map[string]string, drivers app.Drivers, env environ.Env) (app.Target, bool) {
 	var cli struct{ app.Target }
-	parser, err := kong.New(&cli, kong.Exit(func(int) {}), drivers)
+	parser, err := kong.New(&cli, kong.Exit(func(int) {}), drivers, env)
 	if err != nil {
 		return app.Target{}, false
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 )
 
@@ -44,6 +45,7 @@ type Command struct {
 	For       time.Duration `placeholder:"TIME" help:"End after this time."`
 	Script    string        `placeholder:"STEPS" help:"Faults to play, like '2s crash; 6s freeze'; 'default' plays each once."`
 
+	env    environ.Env
 	script Script   // of Script
 	worker []string // the command that starts a worker; a test puts its own here
 }
@@ -82,15 +84,15 @@ Exit status: 0 if there never were two leaders, 3 if there were, 2 for wrong usa
 // BeforeApply takes back what the environment has put into the flags, before
 // those of the command line are. The demo stops and breaks what it finds, and a
 // server that somebody has exported for good is not one to do that to.
-func (c *Command) BeforeApply() error {
-	c.Server, c.Context = "", ""
+func (c *Command) BeforeApply(env environ.Env) error {
+	c.env, c.Server, c.Context = env, "", ""
 	return nil
 }
 
 // Validate checks what the parser cannot. Each complaint names its flag.
 func (c *Command) Validate() error {
 	c.Heartbeat = cmp.Or(c.Heartbeat, c.TTL/4)
-	c.Context = cmp.Or(c.Context, os.Getenv("CONTEXT")) // a name that is too common for the other commands
+	c.Context = cmp.Or(c.Context, c.env.Get("CONTEXT")) // a name that is too common for the other commands
 	if err := c.locate(); err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func (c *Command) locate() error {
 	if c.Store == "" || c.Given() {
 		return nil
 	}
-	t := app.Target{Flags: c.Flags, Store: c.Store, Bucket: c.Bucket}
+	t := app.Target{Flags: c.Flags, Env: c.env, Store: c.Store, Bucket: c.Bucket}
 	err := t.AfterApply(nil, nil) // which are not asked for that
 	c.Flags, c.Store, c.Bucket = t.Flags, t.Store, t.Bucket
 	return err
@@ -171,7 +173,7 @@ func (c *Command) plan() plan {
 // Run plays the demo. Without a terminal it prints lines, as with --plain: a
 // log is no place for a picture.
 func (c *Command) Run(ctx context.Context, std app.Streams, drivers app.Drivers) (err error) {
-	live := !c.JSON && !c.Plain && terminal(std)
+	live := !c.JSON && !c.Plain && terminal(std, c.env)
 	// Nothing can be drawn before there is a server, which a busy machine takes
 	// seconds to start.
 	slow := time.AfterFunc(time.Second, func() {

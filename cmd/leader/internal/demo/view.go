@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/term"
 )
 
 // terminal reports whether a live view can be drawn, and keys read.
-func terminal(std app.Streams) bool {
+func terminal(std app.Streams, env environ.Env) bool {
 	in, ok := std.In.(*os.File)
 	out, both := std.Out.(*os.File)
-	return ok && both && term.IsTerminal(in.Fd()) && term.IsTerminal(out.Fd()) && os.Getenv("TERM") != "dumb"
+	return ok && both && term.IsTerminal(in.Fd()) && term.IsTerminal(out.Fd()) && env.Get("TERM") != "dumb"
 }
 
 // view plays the demo under a live view of the whole terminal, and prints the

@@ -51,7 +51,7 @@ func (l *List) Count(status Status) (n int) {
 // Write prints the findings, value in their place where a program reads.
 func (l *List) Write(w io.Writer, f output.Format, value any) error {
 	if f.Output == "table" || f.Output == "wide" {
-		return l.lines(w)
+		return l.lines(w, f.Screen(w))
 	}
 	var names []string
 	for _, x := range *l {
@@ -64,12 +64,12 @@ func (l *List) Write(w io.Writer, f output.Format, value any) error {
 
 // lines prints a line for each finding, and what to change below: sentences do
 // not fit into columns.
-func (l *List) lines(w io.Writer) error {
+func (l *List) lines(w io.Writer, screen output.Screen) error {
 	width := 0
 	for _, f := range *l {
 		width = max(width, len(f.Check))
 	}
-	screen, indent := output.ScreenOf(w), strings.Repeat(" ", width+8)
+	indent := strings.Repeat(" ", width+8)
 	var text strings.Builder
 	for _, f := range *l {
 		line := fmt.Sprintf("%-4s  %-*s  %s", f.Status, width, f.Check, output.Printable(f.Text))

@@ -6,12 +6,13 @@ package natsconn
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/nats-io/jsm.go/natscontext"
 	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 )
 
 // ErrContext says that the named context does not exist or cannot be used.
@@ -47,15 +48,15 @@ const (
 
 // Typed reports whether the command line itself names a server. One that the
 // environment names, too, counts as the environment's.
-func (f Flags) Typed() bool {
-	return f.Server != "" && f.Server != os.Getenv(envServer) ||
-		f.Context != "" && f.Context != os.Getenv(envContext)
+func (f Flags) Typed(env environ.Env) bool {
+	return f.Server != "" && f.Server != env.Get(envServer) ||
+		f.Context != "" && f.Context != env.Get(envContext)
 }
 
 // Exported returns the variables of the environment that name a server.
-func Exported() (names []string) {
+func Exported(env environ.Env) (names []string) {
 	for _, name := range []string{envServer, envContext} {
-		if os.Getenv(name) != "" {
+		if env.Get(name) != "" {
 			names = append(names, name)
 		}
 	}

@@ -1,6 +1,7 @@
 package natsconn
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -23,32 +24,24 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 )
 
 // patience bounds what should take no time.
 const patience = time.Minute
 
-// parse reads flags and variables as the commands do, in an environment without
-// those of the machine. The environment is the process's: no test of this
-// package is parallel.
-func parse(t *testing.T, env map[string]string, args ...string) (Flags, error) {
+// parse reads flags and variables as the commands do. The contexts are found by
+// a variable of the process, so that no test of this package is parallel.
+func parse(t *testing.T, vars map[string]string, args ...string) (Flags, error) {
 	t.Helper()
-	for _, e := range os.Environ() {
-		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "NATS_") {
-			t.Setenv(name, "") // so that it comes back
-			if err := os.Unsetenv(name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if env["XDG_CONFIG_HOME"] == "" {
-		t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	}
-	for name, value := range env {
-		t.Setenv(name, value)
-	}
+	t.Setenv("XDG_CONFIG_HOME", cmp.Or(vars["XDG_CONFIG_HOME"], t.TempDir()))
+	env := environ.Env(func(name string) (string, bool) {
+		value, set := vars[name]
+		return value, set
+	})
 	var cli struct{ Flags }
-	parser, err := kong.New(&cli, kong.Exit(func(int) {}))
+	parser, err := kong.New(&cli, kong.Exit(func(int) {}), env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,27 @@ import (
 	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 )
 
 // A Format is the choice of the output. Commands embed it.
 type Format struct {
 	Output string `short:"o" enum:"table,wide,json,yaml,name" default:"table" placeholder:"FORMAT" help:"How to print: table, wide, json, yaml, name."`
+
+	env environ.Env
 }
+
+// BeforeApply keeps the environment, which determines whether a terminal gets
+// colours. The parser calls it. Its name differs from the hooks of app.Target,
+// since a struct that embeds both would promote neither of two equal names.
+func (f *Format) BeforeApply(env environ.Env) error {
+	f.env = env
+	return nil
+}
+
+// Screen returns what the terminal behind an output can show.
+func (f Format) Screen(w io.Writer) Screen { return ScreenOf(w, f.env) }
 
 // A Result is what a command found, in each form.
 type Result struct {
@@ -42,7 +57,7 @@ type Result struct {
 }
 
 // Write prints a result. A table for a terminal is fitted to it.
-func (f Format) Write(w io.Writer, r Result) error { return f.WriteOn(ScreenOf(w), w, r) }
+func (f Format) Write(w io.Writer, r Result) error { return f.WriteOn(f.Screen(w), w, r) }
 
 // WriteOn is Write for what is to be shown on a screen later.
 func (f Format) WriteOn(screen Screen, w io.Writer, r Result) error {

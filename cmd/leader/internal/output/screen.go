@@ -7,6 +7,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 )
 
 // A Screen is what an output can show. The zero value is that of a file or a
@@ -18,16 +20,23 @@ type Screen struct {
 
 // ScreenOf returns what the terminal behind an output can show. Colours are
 // left out where NO_COLOR is set (no-color.org), or the terminal knows none.
-func ScreenOf(w io.Writer) Screen {
+func ScreenOf(w io.Writer, env environ.Env) Screen {
+	width := widthOf(w)
+	return Screen{Width: width, Color: width > 0 && env.Get("NO_COLOR") == "" && env.Get("TERM") != "dumb"}
+}
+
+// widthOf returns the columns of the terminal behind an output, 0 if there is
+// none.
+func widthOf(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(f.Fd()) {
-		return Screen{}
+		return 0
 	}
 	width, _, err := term.GetSize(f.Fd())
 	if err != nil || width <= 0 {
-		width = 80
+		return 80
 	}
-	return Screen{Width: width, Color: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	return width
 }
 
 // A Tint is how a text is to catch the eye.
@@ -84,7 +93,7 @@ func wrap(text string, width int, indent string) []string {
 // Prose returns an output for sentences, whose lines on a terminal end between
 // words.
 func Prose(w io.Writer) io.Writer {
-	if ScreenOf(w).Width == 0 {
+	if widthOf(w) == 0 {
 		return w
 	}
 	return prose{w}
@@ -93,7 +102,7 @@ func Prose(w io.Writer) io.Writer {
 type prose struct{ out io.Writer }
 
 func (p prose) Write(b []byte) (int, error) {
-	screen := ScreenOf(p.out) // which may have been resized
+	screen := Screen{Width: widthOf(p.out)} // which may have been resized
 	var text strings.Builder
 	for line := range strings.Lines(string(b)) {
 		body, end := strings.CutSuffix(line, "\n")

@@ -16,7 +16,6 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/inspect"
 )
 
@@ -45,7 +44,7 @@ func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session
 	var stop func()
 	b.pauses, stop = watchPauses(ctx, st, c.Pattern)
 	defer stop()
-	if f, ok := std.Out.(*os.File); ok && term.IsTerminal(f.Fd()) && c.Output != "json" && os.Getenv("TERM") != "dumb" {
+	if f, ok := std.Out.(*os.File); ok && term.IsTerminal(f.Fd()) && c.Output != "json" && c.Env.Get("TERM") != "dumb" {
 		b.tty = f
 		// The alternate screen, without a cursor; and back, when it is over.
 		fmt.Fprint(b.out, ansi.SetModeAltScreenSaveCursor+ansi.HideCursor)
@@ -230,7 +229,7 @@ func (b *board) draw(now time.Time) error {
 		height = 24
 	}
 	var text bytes.Buffer
-	screen := output.ScreenOf(b.tty)
+	screen := b.cmd.Screen(b.tty)
 	if err := b.cmd.WriteOn(screen, &text, b.cmd.table(b.sorted(now), now)); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -59,7 +60,7 @@ func (f Flags) run(ctx context.Context, std app.Streams, name string, work func(
 	if err != nil {
 		return fmt.Errorf("%w: --bucket: %w", app.ErrUsage, err)
 	}
-	control, err := leader.NewControlWithStore(st, cmp.Or(f.By, userAtHost()))
+	control, err := leader.NewControlWithStore(st, cmp.Or(f.By, userAtHost(f.Env)))
 	if err != nil {
 		return err
 	}
@@ -67,8 +68,8 @@ func (f Flags) run(ctx context.Context, std app.Streams, name string, work func(
 }
 
 // userAtHost names who sits here, as far as that is known.
-func userAtHost() string {
-	name := os.Getenv("USER") // without cgo, and for a container's numeric user, there may be no other
+func userAtHost(env environ.Env) string {
+	name := env.Get("USER") // without cgo, and for a container's numeric user, there may be no other
 	if u, err := user.Current(); err == nil {
 		name = u.Username
 	}

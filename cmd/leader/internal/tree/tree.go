@@ -9,6 +9,8 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 )
 
 // An Option adds to each command as it is made of its node.
@@ -73,7 +75,7 @@ func Use(node *kong.Node) string {
 // Flag returns a flag of kong as one of cobra.
 func Flag(f *kong.Flag) *pflag.Flag {
 	flag := &pflag.Flag{
-		Name: f.Name, Usage: usage(f), Hidden: f.Hidden, DefValue: f.Default, Value: &value{kind: placeholder(f)},
+		Name: f.Name, Usage: environ.Help(f), Hidden: f.Hidden, DefValue: f.Default, Value: &value{kind: placeholder(f)},
 	}
 	if f.Short != 0 {
 		flag.Shorthand = string(f.Short)
@@ -85,14 +87,6 @@ func Flag(f *kong.Flag) *pflag.Flag {
 		flag.Value = &list{value{kind: placeholder(f)}}
 	}
 	return flag
-}
-
-// usage is what a flag does, with the variables that stand for it.
-func usage(f *kong.Flag) string {
-	if len(f.Envs) == 0 {
-		return f.Help
-	}
-	return strings.TrimSuffix(f.Help, ".") + " ($" + strings.Join(f.Envs, ", $") + ")."
 }
 
 // placeholder stands in a help for the value of a flag.
