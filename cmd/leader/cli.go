@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -54,7 +56,7 @@ type cli struct {
 	Proxy    proxy.Command       `cmd:"" group:"look" help:"Carry TCP connections to the leader."`
 	Announce announce.Command    `cmd:"" group:"look" help:"Keep the leader's entry in Consul, etcd or Kubernetes."`
 
-	StepDown steer.StepDownCommand `cmd:"" group:"steer" help:"Have the leader of a group leave."`
+	StepDown steer.StepDownCommand `cmd:"" name:"step-down" group:"steer" help:"Have the leader of a group leave."`
 	Transfer steer.TransferCommand `cmd:"" group:"steer" help:"Have the leader of a group hand over to another candidate."`
 	Pause    steer.PauseCommand    `cmd:"" group:"steer" help:"Keep everybody from leading a group."`
 	Resume   steer.ResumeCommand   `cmd:"" group:"steer" help:"End the pause of a group."`
@@ -69,8 +71,8 @@ type cli struct {
 	Completion completion.Command   `cmd:"" group:"setup" help:"Print a script that completes command lines."`
 	Man        reference.ManCommand `cmd:"" group:"setup" help:"Print the manual page."`
 
-	RunGuard   guard.Command           `cmd:"" hidden:"" help:"What starts and ends the program of leader run."`
-	DemoWorker demo.WorkerCommand      `cmd:"" hidden:"" help:"One candidate of the demo, steered through its standard input."`
+	RunGuard   guard.Command           `cmd:"" name:"run-guard" hidden:"" help:"What starts and ends the program of leader run."`
+	DemoWorker demo.WorkerCommand      `cmd:"" name:"demo-worker" hidden:"" help:"One candidate of the demo, steered through its standard input."`
 	Complete   completion.WordsCommand `cmd:"" name:"__complete" hidden:"" passthrough:"" help:"What the scripts of leader completion ask."`
 
 	ShowVersion version.Flag `name:"version" help:"Show the version of the program."`
@@ -101,6 +103,33 @@ func newParser(std app.Streams, env environ.Env, exit func(int), opts ...kong.Op
 	}, opts...)...)
 }
 
+// alone returns an option by which the parser knows the command that the line
+// begins with, and no other: to build them all takes longer than most commands
+// do. It knows all of them if the line begins with no command, or with one that
+// shows the others.
+func alone(line []string) kong.Option {
+	all := kong.OptionFunc(func(*kong.Kong) error { return nil })
+	if len(line) == 0 || slices.Contains([]string{"completion", "man", "__complete"}, line[0]) {
+		return all
+	}
+	var others []string
+	known := false
+	for field := range reflect.TypeFor[cli]().Fields() {
+		_, command := field.Tag.Lookup("cmd")
+		switch {
+		case !command:
+		case line[0] == cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name)):
+			known = true
+		default:
+			others = append(others, field.Name)
+		}
+	}
+	if !known {
+		return all
+	}
+	return kong.IgnoreFields(`^cli\.(` + strings.Join(others, "|") + `)$`)
+}
+
 // verbatim takes a value as it is. Kong's own way is through JSON, which has no
 // bytes that are not UTF-8, and programs and files may be named so.
 func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
@@ -122,16 +151,16 @@ func run(ctx context.Context, args []string, env environ.Env, stdin io.Reader, s
 	stdout, free := watched(stdout, unread)
 	defer free()
 	stderr = output.Prose(stderr)
-	helped := false
+	line, helped := asHelp(args), false
 	parser, err := newParser(app.Streams{In: stdin, Out: stdout, Err: stderr}, env, func(int) { helped = true },
-		kong.BindTo(ctx, (*context.Context)(nil)))
+		alone(line), kong.BindTo(ctx, (*context.Context)(nil)))
 	if err != nil {
 		return complain(stderr, err)
 	}
 	if err := errMisplaced(parser.Model, args); err != nil {
 		return misused(stderr, err, "leader run")
 	}
-	command, err := parser.Parse(asHelp(args))
+	command, err := parser.Parse(line)
 	switch {
 	case helped:
 		return app.ExitOK
