@@ -2,10 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,18 +38,12 @@ func TestACampaignTellsItsTransitions(t *testing.T) {
 			t.Errorf("%+v", tr)
 		}
 	}
-	if !runsOnUnix() {
-		return // there are no signals
-	}
-	if err := f.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	f.signal(syscall.SIGINT)
 	var last transition
 	for f.lines.Scan() {
 		decodeStrictly(t, f.lines.Text(), &last)
 	}
-	_ = f.cmd.Wait() // the status tells
-	if code := f.cmd.ProcessState.ExitCode(); code != 0 || last.Event != "stopped" || last.Reason != "stopped" {
+	if code := f.wait(); code != 0 || last.Event != "stopped" || last.Reason != "stopped" {
 		t.Errorf("exit status %d, last line %+v", code, last)
 	}
 }
@@ -114,7 +108,7 @@ func TestCandidatesPublishAdvisoriesIfTheyAreToldTo(t *testing.T) {
 			quiet.Args = append(quiet.Args, "--for", "1s")
 		}
 		_ = quiet.Run() // how it ends does not matter
-		l.follow(append([]string{name, "jobs", "--id", "telling", "--advisories"}, args...)...)
+		l.start(append([]string{name, "jobs", "--id", "telling", "--advisories"}, args...)...)
 		msg, err := subscription.NextMsgWithContext(l.within())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -27,8 +27,9 @@ func TestAnInterruptEndsACampaignThatIsNotFit(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	asked := filepath.Join(t.TempDir(), "asked")
-	out, stderr := l.run(0, "campaign", "solo", "--check", "[ ! -e "+asked+" ] || kill -INT $PPID; : > "+asked+"; false", "--check-interval", "1s")
-	if out != "" || strings.Count(stderr, "leader: waiting: this host is not fit to lead: the check failed\n") != 1 {
-		t.Errorf("stdout %q, stderr %q", out, stderr)
+	code, out, stderr := execute(t, []string{"NATS_URL=" + l.url},
+		"campaign", "solo", "--check", "[ ! -e "+asked+" ] || kill -INT $PPID; : > "+asked+"; false", "--check-interval", "1s")
+	if code != 0 || out != "" || strings.Count(stderr, "leader: waiting: this host is not fit to lead: the check failed\n") != 1 {
+		t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -141,15 +140,14 @@ func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// run is the program. It returns the exit status.
+// run runs the command of a command line until it has ended or ctx is done, and
+// returns the exit status. It reads no variables but those of env, and may be
+// called concurrently; only leader run and leader run-guard need a process of
+// their own, whose children and signals are theirs.
 func run(ctx context.Context, args []string, env environ.Env, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := app.UntilSignal(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	stores.Quiet()
 	ctx, unread := context.WithCancel(ctx)
 	defer unread()
-	stdout, free := watched(stdout, unread)
-	defer free()
+	stdout = watched(stdout, unread)
 	stderr = output.Prose(stderr)
 	line, helped := asHelp(args), false
 	parser, err := newParser(app.Streams{In: stdin, Out: stdout, Err: stderr}, env, func(int) { helped = true },

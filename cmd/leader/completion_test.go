@@ -176,7 +176,7 @@ func TestCompletionNeedsNoServer(t *testing.T) {
 	}
 	defer func() { _ = silent.Close() }()
 	for _, url := range []string{"nats://127.0.0.1:1", "nats://" + silent.Addr().String(), "://"} {
-		code, out, _ := runProgram(t, []string{"XDG_CONFIG_HOME=" + t.TempDir()}, "__complete", "get", "--server", url, "")
+		code, out, _ := runProgram(t, nil, "__complete", "get", "--server", url, "")
 		if code != 0 || out != ":4\n" {
 			t.Errorf("%s: exit status %d, stdout %q", url, code, out)
 		}

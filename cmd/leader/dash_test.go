@@ -294,7 +294,7 @@ func TestDashForbidsWhatItsPageDoesNotNeed(t *testing.T) {
 			t.Errorf("%s has what its own policy forbids, or needs another site", path)
 		}
 	}
-	if code := stop(); runsOnUnix() && code != 0 {
+	if code := stop(); code != 0 {
 		t.Errorf("exit status %d after an interrupt", code)
 	}
 }

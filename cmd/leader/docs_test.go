@@ -205,12 +205,12 @@ func TestManualPageHasEveryCommand(t *testing.T) {
 
 func TestHelpOfTheProgram(t *testing.T) {
 	t.Parallel()
-	code, out, stderr := runProgram(t, []string{"COLUMNS=100"}, "--help")
+	code, out, stderr := execute(t, []string{"COLUMNS=100"}, "--help")
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit status %d, stderr %q", code, stderr)
 	}
 	golden(t, "testdata/help.txt", []byte(out))
-	if code, bare, _ := runProgram(t, []string{"COLUMNS=100"}); code != 0 || bare != out {
+	if code, bare, _ := execute(t, []string{"COLUMNS=100"}); code != 0 || bare != out {
 		t.Errorf("without arguments: exit status %d\n%s", code, bare)
 	}
 }
@@ -265,7 +265,7 @@ func TestHelpIsACommandToo(t *testing.T) {
 func TestHelpFitsATerminalOf80Columns(t *testing.T) {
 	t.Parallel()
 	for _, node := range model(t).Leaves(true) {
-		_, out, _ := runProgram(t, []string{"COLUMNS=80"}, append(strings.Fields(node.FullPath())[1:], "--help")...)
+		_, out, _ := runProgram(t, nil, append(strings.Fields(node.FullPath())[1:], "--help")...)
 		for line := range strings.Lines(out) {
 			if n := ansi.StringWidth(strings.TrimRight(line, "\n")); n > 80 {
 				t.Errorf("%s --help: %d columns: %s", node.FullPath(), n, line)

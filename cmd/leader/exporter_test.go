@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,29 +24,13 @@ import (
 // it prints.
 func startServing(t *testing.T, env []string, args ...string) (address string, stop func() (code int)) {
 	t.Helper()
-	cmd := command(t, env, args...)
-	cmd.Stderr = t.Output()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	c := begin(t, t.Output(), env, args...)
+	if !c.lines.Scan() {
+		t.Fatalf("%v said nothing: %v", args, c.lines.Err())
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("%v said %q: %v", args, line, err)
-	}
-	return strings.TrimSpace(line), func() int {
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait() // the status tells
-		return cmd.ProcessState.ExitCode()
+	return strings.TrimSpace(c.lines.Text()), func() int {
+		c.signal(syscall.SIGINT)
+		return c.wait()
 	}
 }
 
@@ -53,15 +38,9 @@ func startServing(t *testing.T, env []string, args ...string) (address string, s
 func TestExporterTellsWhatItCannotFollowInTheWordsOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
-	cmd := command(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0", "-b", "missing")
-	said, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	said, stderr := io.Pipe()
+	begin(t, stderr, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0", "-b", "missing")
+	t.Cleanup(func() { _ = said.Close() }) // so that no write blocks
 	line, err := bufio.NewReader(said).ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, `leader: bucket "missing" does not exist`) || internals.MatchString(line) {
 		t.Errorf("%q, %v", line, err)
@@ -155,7 +134,7 @@ func TestExporterShowsAllGroupsWithoutBeingACandidate(t *testing.T) {
 		`election_group_leader_known`+id+"0", `election_group_paused`+id+"1", `election_group_lease_remaining_seconds`+id+"0",
 		`election_group_vacant{bucket="leaders",reason="paused",role="reports"} 1`,
 	))
-	if code := stop(); runsOnUnix() && code != 0 {
+	if code := stop(); code != 0 {
 		t.Errorf("exit status %d after an interrupt", code)
 	}
 }

@@ -264,7 +264,7 @@ func TestADemoVisitsTheServerOfAnother(t *testing.T) {
 	t.Run("by context", func(t *testing.T) {
 		home := t.TempDir()
 		writeContext(t, home, "there", url)
-		code, out, stderr := runProgram(t, []string{"XDG_CONFIG_HOME=" + home, "CONTEXT=there"},
+		code, out, stderr := execute(t, []string{"XDG_CONFIG_HOME=" + home, "CONTEXT=there"},
 			"demo", "--json", "--workers", "2", "--no-splay", "--key", "other", "--script", "0s crash")
 		checkVisit(t, code, out, stderr, url)
 	})

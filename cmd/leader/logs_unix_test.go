@@ -19,9 +19,9 @@ func TestRunSpeaksWithOneVoice(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, flags := range []string{"", " -v"} {
-		_, stderr := l.run(0, strings.Fields("run g -b plain --ttl 300ms --heartbeat 60ms"+flags+" -- true")...)
-		if !strings.Contains(stderr, `warning: Bucket "plain" expires records`) || strings.Contains(stderr, "promoted") != (flags != "") {
-			t.Errorf("%s", stderr)
+		code, _, stderr := execute(t, []string{"NATS_URL=" + l.url}, strings.Fields("run g -b plain --ttl 300ms --heartbeat 60ms"+flags+" -- true")...)
+		if code != 0 || !strings.Contains(stderr, `warning: Bucket "plain" expires records`) || strings.Contains(stderr, "promoted") != (flags != "") {
+			t.Errorf("exit status %d: %s", code, stderr)
 		}
 		for line := range strings.Lines(stderr) {
 			if !strings.HasPrefix(line, "leader: ") || strings.Contains(line, "level=") {

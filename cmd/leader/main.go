@@ -13,8 +13,24 @@ package main
 import (
 	"context"
 	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/stores"
 )
 
-func main() {
-	os.Exit(run(context.Background(), os.Args[1:], os.LookupEnv, os.Stdin, os.Stdout, os.Stderr))
+func main() { os.Exit(runProcess()) }
+
+// runProcess calls run with all that belongs to the process, and returns its exit
+// status.
+func runProcess() int {
+	ctx, stop := app.UntilSignal(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	// Unless a program asks for SIGPIPE, a write to its closed standard output
+	// ends it. The signal itself says nothing: a write to a connection that its
+	// server has closed raises it, too (see os/signal and outlet).
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	stores.Quiet()
+	return run(ctx, os.Args[1:], os.LookupEnv, os.Stdin, os.Stdout, os.Stderr)
 }

@@ -1,29 +1,37 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 )
 
-// patience bounds each run of the program. None that passes takes so long.
+// patience bounds each run of the command. None that passes takes so long.
 const patience = 2 * time.Minute
 
-// program is the path of the built command.
+// asCommand is a variable by which this test binary runs as the command. It is
+// set for all that the tests start.
+const asCommand = "LEADER_TEST_COMMAND"
+
+// program is the file of the command: the test binary itself.
 var program string
 
 // atOnce is how many tests run in parallel. They wait for leases and programs
@@ -31,6 +39,13 @@ var program string
 const atOnce = "6"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		os.Exit(runProcess())
+	}
+	os.Exit(test(m))
+}
+
+func test(m *testing.M) int {
 	// Where the tests are run by nohup, or in the background of a script, what
 	// they start would ignore these, too.
 	for _, s := range []os.Signal{syscall.SIGHUP, os.Interrupt} {
@@ -38,27 +53,133 @@ func TestMain(m *testing.M) {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
-	os.Exit(buildAndRun(m))
-}
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "leader-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	config, err := os.MkdirTemp("", "leader-test-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(config) }()
+		program, err = os.Executable()
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	program = filepath.Join(dir, "leader.exe") // a name that runs everywhere
-	if out, err := exec.Command("go", "build", "-tags", tags, "-ldflags=-s -w", "-o", program, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+	// Neither the machine's NATS contexts nor its terminal concern the tests.
+	if err = errors.Join(err, os.Setenv(asCommand, "1"), os.Setenv("XDG_CONFIG_HOME", config), os.Unsetenv("COLUMNS")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	_ = flag.Set("test.parallel", atOnce) // which the command line, parsed later, overrides
 	return m.Run()
 }
 
-// command returns the program with arguments, in an environment that names no
-// server.
+// environment is what a command of the tests finds in its environment. The
+// buckets are the tests' own, in which nobody led before.
+func environment(env []string) environ.Env {
+	values := map[string]string{"LEADER_GRACE": "off"}
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		values[name] = value
+	}
+	return func(name string) (string, bool) {
+		value, set := values[name]
+		return value, set
+	}
+}
+
+// A text is an output that several goroutines may write.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (x *text) Write(b []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.Write(b)
+}
+
+func (x *text) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.String()
+}
+
+// runProgram runs a command in this process, to its end.
+func runProgram(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return runWithInput(t, "", env, args...)
+}
+
+// runWithInput is runProgram with a standard input.
+func runWithInput(t *testing.T, in string, env []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out, errs text
+	code = run(ctx, args, environment(env), strings.NewReader(in), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// A call is a command under way in this process.
+type call struct {
+	t     *testing.T
+	out   *os.File // of which the command writes the other end
+	lines *bufio.Scanner
+	end   context.CancelCauseFunc
+	ended chan struct{}
+	code  int // once it has ended
+}
+
+// begin begins a command in this process. It ends with the test at the latest.
+func begin(t *testing.T, stderr io.Writer, env []string, args ...string) *call {
+	t.Helper()
+	out, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, end := context.WithCancelCause(limited)
+	c := &call{t: t, out: out, lines: bufio.NewScanner(out), end: end, ended: make(chan struct{})}
+	go func() {
+		defer close(c.ended)
+		defer func() { _ = w.Close() }()
+		c.code = run(ctx, args, environment(env), strings.NewReader(""), w, stderr)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		_ = out.Close() // so that no write blocks
+		<-c.ended
+	})
+	return c
+}
+
+// signal ends the command as a signal does.
+func (c *call) signal(s syscall.Signal) { c.end(app.SignalError{Signal: s}) }
+
+// wait returns the exit status, once it has ended.
+func (c *call) wait() int {
+	<-c.ended
+	return c.code
+}
+
+// next reads another line, which must be there, and decodes it.
+func (c *call) next(v any) {
+	c.t.Helper()
+	if !c.lines.Scan() {
+		c.t.Fatal("no line:", c.lines.Err())
+	}
+	decodeStrictly(c.t, c.lines.Text(), v)
+}
+
+// interrupt ends the command, which must end with 0 and print nothing more.
+func (c *call) interrupt() {
+	c.t.Helper()
+	c.signal(syscall.SIGINT)
+	if c.lines.Scan() {
+		c.t.Errorf("one more line: %s", c.lines.Text())
+	}
+	if code := c.wait(); code != 0 {
+		c.t.Errorf("exit status %d after an interrupt", code)
+	}
+}
+
+// command returns a command that is to run in a process of its own, in an
+// environment that names no server.
 func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -77,8 +198,8 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// runProgram runs the program to its end.
-func runProgram(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
+// execute runs a command in a process of its own, to its end.
+func execute(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	cmd := command(t, env, args...)
 	var out, errs bytes.Buffer
@@ -262,7 +383,7 @@ func TestWrongUsageIsTold(t *testing.T) {
 		"worker":    {[]string{"demo-worker"}, 1, "leader demo"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, out, stderr := runProgram(t, []string{"XDG_CONFIG_HOME=" + t.TempDir()}, c.args...)
+			code, out, stderr := runProgram(t, nil, c.args...)
 			if code != c.code || !strings.Contains(stderr, c.say) || out != "" {
 				t.Errorf("exit status %d, want %d; stdout %q, stderr %q, want %q in it", code, c.code, out, stderr, c.say)
 			}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/signal"
 	"syscall"
 
 	"github.com/charmbracelet/x/term"
@@ -20,23 +19,14 @@ type outlet struct {
 }
 
 // watched returns the output such that left is called when its reader leaves.
-// free ends the watch.
-//
-// SIGPIPE cannot tell that: once it is asked for, a write to any connection
-// that its server has closed raises it too (see os/signal). It is asked for all
-// the same, and not looked at, since a write to a closed output would end the
-// program otherwise.
 //
 // A terminal stays as it is: commands know it by its type, and one that is gone
 // is told by SIGHUP.
-func watched(stdout io.Writer, left func()) (_ io.Writer, free func()) {
-	ignored := make(chan os.Signal, 1)
-	signal.Notify(ignored, syscall.SIGPIPE)
-	free = func() { signal.Stop(ignored) }
+func watched(stdout io.Writer, left func()) io.Writer {
 	if f, ok := stdout.(*os.File); ok && term.IsTerminal(f.Fd()) {
-		return stdout, free
+		return stdout
 	}
-	return outlet{stdout, left}, free
+	return outlet{stdout, left}
 }
 
 // Write discards what nobody reads any more.

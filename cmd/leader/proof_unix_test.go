@@ -72,7 +72,7 @@ func TestRunRefusesAKeyThatSignsNothing(t *testing.T) {
 		"--proof-for: needs --proof-key":      {"--proof-for", "archive"},
 		"--proof-key: stat " + file + ".none": {"--proof-key", file + ".none"},
 	} {
-		code, _, stderr := runProgram(t, nil, append(append([]string{"run", "jobs", "-s", "nats://127.0.0.1:1"}, args...), "--", "true")...)
+		code, _, stderr := execute(t, nil, append(append([]string{"run", "jobs", "-s", "nats://127.0.0.1:1"}, args...), "--", "true")...)
 		if code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit status %d, %s", args, code, stderr)
 		}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -71,46 +70,32 @@ func newService(t *testing.T, name string) *service {
 
 // A carrier is leader proxy under way.
 type carrier struct {
-	t         *testing.T
-	cmd       *exec.Cmd
+	*call
+
 	addresses map[string]string // by group, and of the metrics
 }
 
 // carry starts leader proxy, and returns when it listens for each of the names.
 func (l *readLab) carry(names []string, args ...string) *carrier {
 	l.t.Helper()
-	c := &carrier{t: l.t, cmd: command(l.t, []string{"NATS_URL=" + l.url}, append([]string{"proxy"}, args...)...), addresses: map[string]string{}}
-	c.cmd.Stderr = l.t.Output()
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() { _ = c.cmd.Process.Kill(); _ = c.cmd.Wait() })
-	lines := bufio.NewScanner(out)
+	c := &carrier{l.follow(append([]string{"proxy"}, args...)...), map[string]string{}}
 	for _, name := range names {
-		if !lines.Scan() {
-			l.t.Fatalf("it does not say where it listens for %s: %v", name, lines.Err())
+		if !c.lines.Scan() {
+			l.t.Fatalf("it does not say where it listens for %s: %v", name, c.lines.Err())
 		}
-		said, address, _ := strings.Cut(lines.Text(), " ")
+		said, address, _ := strings.Cut(c.lines.Text(), " ")
 		if said != name {
-			l.t.Fatalf("%q, want %s and its address", lines.Text(), name)
+			l.t.Fatalf("%q, want %s and its address", c.lines.Text(), name)
 		}
 		c.addresses[name] = address
 	}
 	return c
 }
 
-// end sends SIGTERM and returns the exit status.
+// end ends it as SIGTERM does, and returns the exit status.
 func (c *carrier) end() int {
-	c.t.Helper()
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		c.t.Fatal(err)
-	}
-	_ = c.cmd.Wait() // the status tells
-	return c.cmd.ProcessState.ExitCode()
+	c.signal(syscall.SIGTERM)
+	return c.wait()
 }
 
 // connect connects, and waits for the name of the service.
@@ -147,19 +132,24 @@ func wasReset(t *testing.T, conn net.Conn) {
 	_ = conn.Close()
 }
 
-// campaign starts a candidate in a process of its own, and returns when it
-// leads or follows.
-func (l *readLab) campaign(group, id, address string, more ...string) *os.Process {
+// campaign begins a candidate, and returns when it leads or follows.
+func (l *readLab) campaign(group, id, address string, more ...string) {
 	l.t.Helper()
-	f := l.follow(append([]string{"campaign", group, "--id", id, "--ttl", "20s", "--address", address, "--json"}, more...)...)
+	l.follow(campaignArgs(group, id, address, more...)...).next(new(transition))
+}
+
+// mortal starts a candidate in a process of its own, and returns when it leads
+// or follows.
+func (l *readLab) mortal(group, id, address string, more ...string) *os.Process {
+	l.t.Helper()
+	f := l.start(campaignArgs(group, id, address, more...)...)
 	l.t.Cleanup(func() { _ = f.cmd.Process.Signal(syscall.SIGCONT) })
-	var tr transition
-	f.next(&tr)
-	go func() { // so that it can go on
-		for f.lines.Scan() {
-		}
-	}()
+	f.next(new(transition))
 	return f.cmd.Process
+}
+
+func campaignArgs(group, id, address string, more ...string) []string {
+	return append([]string{"campaign", group, "--id", id, "--ttl", "20s", "--address", address, "--json"}, more...)
 }
 
 // What it follows are processes that are killed and frozen, on a real server.
@@ -171,7 +161,7 @@ func TestProxyCutsALeaderThatIsKilledOrFrozenAndFollowsTheNext(t *testing.T) {
 			l := newReadLab(t)
 			a, b := newService(t, "a"), newService(t, "b")
 			c := l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--wait", "1m")
-			leads := l.campaign("jobs", "a", a.ln.Addr().String(), "--ttl", "1s")
+			leads := l.mortal("jobs", "a", a.ln.Addr().String(), "--ttl", "1s")
 			old := c.connect("jobs", "a")
 			l.campaign("jobs", "b", b.ln.Addr().String(), "--ttl", "1s")
 			if err := leads.Signal(signal); err != nil {

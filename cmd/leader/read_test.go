@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -357,7 +356,13 @@ func TestGetTellsOfAPendingRequest(t *testing.T) {
 	l.run(4, "get", "nosuch")
 }
 
-// A follower is a command that prints until it is told to stop.
+// follow begins a command in this process that prints until it is told to stop.
+func (l *readLab) follow(args ...string) *call {
+	l.t.Helper()
+	return begin(l.t, l.t.Output(), []string{"NATS_URL=" + l.url}, args...)
+}
+
+// A follower is such a command in a process of its own.
 type follower struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -365,7 +370,8 @@ type follower struct {
 	lines *bufio.Scanner
 }
 
-func (l *readLab) follow(args ...string) *follower {
+// start starts a command in a process of its own.
+func (l *readLab) start(args ...string) *follower {
 	l.t.Helper()
 	f := &follower{t: l.t, cmd: command(l.t, []string{"NATS_URL=" + l.url}, args...)}
 	f.cmd.Stderr = os.Stderr
@@ -409,7 +415,7 @@ func TestWatchTellsEachChangeOfLeaders(t *testing.T) {
 	l := newReadLab(t)
 	a := l.stand("reports", "a")
 	first := a.Term().Number
-	w := l.follow("watch", "-o", "json")
+	w := l.start("watch", "-o", "json")
 	var c read.Change
 	w.next(&c)
 	if c.Event != "present" || c.Group != "reports" || c.Leader != "a" || c.Term != first || c.Address != "a:80" || c.Time.IsZero() {
@@ -445,7 +451,7 @@ func TestWatchEndsInSilenceWhenNobodyReads(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	a := l.stand("reports", "a")
-	w := l.follow("watch", "-o", "json")
+	w := l.start("watch", "-o", "json")
 	w.next(&read.Change{})
 	if err := w.out.Close(); err != nil {
 		t.Fatal(err)
@@ -502,9 +508,7 @@ func TestListFollowsInLines(t *testing.T) {
 	if g.Leader != "b" || g.Reason != leader.ReasonStopped || g.Since.IsZero() {
 		t.Errorf("%+v", g)
 	}
-	if runsOnUnix() {
-		w.interrupt()
-	}
+	w.interrupt()
 }
 
 func TestWatchPrintsAdvisories(t *testing.T) {
@@ -536,8 +540,8 @@ func TestWatchPrintsAdvisories(t *testing.T) {
 	if a.Instance != "a" || a.Event != leader.EventFollowing {
 		t.Errorf("%+v", a)
 	}
-	if err := w.cmd.Wait(); err != nil {
-		t.Error(err)
+	if code := w.wait(); code != 0 {
+		t.Errorf("exit status %d", code)
 	}
 }
 
@@ -745,14 +749,11 @@ func TestTokenIsVerifiedAgainstTheRecord(t *testing.T) {
 	newer := strconv.FormatUint(term.Number+1, 10)
 	verify := func(want int, env []string, in string, args ...string) string {
 		t.Helper()
-		cmd := command(t, append(env, "NATS_URL="+l.url), append([]string{"token", "verify"}, args...)...)
-		var out bytes.Buffer
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(in), &out, &out
-		_ = cmd.Run() // the status tells
-		if code := cmd.ProcessState.ExitCode(); code != want || strings.Contains(out.String(), term.Token) {
-			t.Errorf("%q: exit status %d, want %d: %s", args, code, want, out.String())
+		code, out, errs := runWithInput(t, in, append(env, "NATS_URL="+l.url), append([]string{"token", "verify"}, args...)...)
+		if code != want || strings.Contains(out+errs, term.Token) {
+			t.Errorf("%q: exit status %d, want %d: %s%s", args, code, want, out, errs)
 		}
-		verdict, _, _ := strings.Cut(out.String(), ":")
+		verdict, _, _ := strings.Cut(out+errs, ":")
 		return verdict
 	}
 	for name, c := range map[string]struct {

@@ -148,7 +148,7 @@ func TestRunExitsWithTheStatusOfItsProgram(t *testing.T) {
 		0: {"true"}, 7: {"sh", "-c", "exit 7"}, 128 + 9: {"sh", "-c", "kill -9 $$"},
 		126: {plain}, 127: {"no-such-program-anywhere"},
 	} {
-		code, out, stderr := runProgram(t, nil, append([]string{"run", "g" + strconv.Itoa(want), "--server", url, "--"}, program...)...)
+		code, out, stderr := execute(t, nil, append([]string{"run", "g" + strconv.Itoa(want), "--server", url, "--"}, program...)...)
 		if code != want || out != "" {
 			t.Errorf("%q: exit status %d, want %d; stdout %q, stderr:\n%s", program, code, want, out, stderr)
 		}
@@ -156,11 +156,11 @@ func TestRunExitsWithTheStatusOfItsProgram(t *testing.T) {
 	for what, path := range map[string]string{
 		"without its interpreter": script, "a directory": dir, "below a file": filepath.Join(plain, "x"),
 	} {
-		if code, _, stderr := runProgram(t, nil, "run", "g", "--server", url, "--", path); code != 126 {
+		if code, _, stderr := execute(t, nil, "run", "g", "--server", url, "--", path); code != 126 {
 			t.Errorf("%s: exit status %d\n%s", what, code, stderr)
 		}
 	}
-	if code, _, stderr := runProgram(t, nil, "run", "g", "--server", url, "--", filepath.Join(dir, "none")); code != 127 {
+	if code, _, stderr := execute(t, nil, "run", "g", "--server", url, "--", filepath.Join(dir, "none")); code != 127 {
 		t.Errorf("a path at which nothing is: exit status %d\n%s", code, stderr)
 	}
 }
@@ -189,7 +189,7 @@ func TestTheProgramOfANestedRunKnowsItsOwnTerm(t *testing.T) {
 	}
 	url := devtest.Serve(t)
 	// Not by a shell, which would have taken one of the two already.
-	code, out, stderr := runProgram(t, outer, "run", "jobs", "--server", url, "--id", "b", "--bucket", "mine", "--", "env")
+	code, out, stderr := execute(t, outer, "run", "jobs", "--server", url, "--id", "b", "--bucket", "mine", "--", "env")
 	if code != 0 {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
@@ -208,7 +208,7 @@ func TestTheProgramOfANestedRunKnowsItsOwnTerm(t *testing.T) {
 	}
 	// The label of a follower has no term, and so no number either.
 	const hook = `echo "hook $LEADER_ROLE $LEADER_GROUP $LEADER_ID $LEADER_TERM$LEADER_TOKEN$LEADER_SLOT$LEADER_PROOF_FILE."`
-	_, _, stderr = runProgram(t, outer, "run", "jobs", "--server", url, "--id", "b", "--bucket", "mine",
+	_, _, stderr = execute(t, outer, "run", "jobs", "--server", url, "--id", "b", "--bucket", "mine",
 		"--on-promote", hook, "--on-demote", hook, "--label", hook, "--", "true")
 	if !strings.Contains(stderr, "hook follower jobs b .\n") || !strings.Contains(stderr, "hook leader jobs b ") || strings.Contains(stderr, "outer") {
 		t.Errorf("the hooks said:\n%s", stderr)
@@ -220,7 +220,7 @@ func TestTheProgramOfANestedRunKnowsItsOwnTerm(t *testing.T) {
 func TestTheProgramIsGivenItsVariablesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	const raw = "a\xff\xc3b" // which is no UTF-8
-	code, out, stderr := runProgram(t, []string{"OF_HOST=" + raw}, "run", "jobs", "--server", devtest.Serve(t), "--",
+	code, out, stderr := execute(t, []string{"OF_HOST=" + raw}, "run", "jobs", "--server", devtest.Serve(t), "--",
 		"sh", "-c", `printf %s "$OF_HOST"`)
 	if code != 0 || out != raw {
 		t.Errorf("exit status %d, the program has %q, want %q\n%s", code, out, raw, stderr)
@@ -447,7 +447,7 @@ func TestNoHookOutlivesALeaderRunThatIsKilled(t *testing.T) {
 func TestTheProgramGetsItsArgumentsAsTheyAre(t *testing.T) {
 	t.Parallel()
 	args := []string{"a\xffb", "", "é", `a,b\`}
-	code, out, stderr := runProgram(t, []string{"NATS_URL=" + devtest.Serve(t)},
+	code, out, stderr := execute(t, []string{"NATS_URL=" + devtest.Serve(t)},
 		append([]string{"run", "jobs", "--on-promote", "printf %s 'c\xffd' >&2", "--", "printf", `%s\n`}, args...)...)
 	if code != 0 || out != strings.Join(args, "\n")+"\n" || !strings.Contains(stderr, "c\xffd") {
 		t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)

@@ -242,7 +242,7 @@ func TestTryAndOnceRefuseWhatDoesNotGoTogether(t *testing.T) {
 		"--once: not with --on-exit restart":   "--once --on-exit restart",
 		"--slots 0: must be 1 to 1000":         "--slots 0",
 	} {
-		code, _, stderr := runProgram(t, nil, append(append([]string{"run", "g"}, strings.Fields(flags)...), "--", "true")...)
+		code, _, stderr := execute(t, nil, append(append([]string{"run", "g"}, strings.Fields(flags)...), "--", "true")...)
 		if code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit status %d, stderr %q", flags, code, stderr)
 		}
@@ -253,7 +253,7 @@ func TestTryAndOnceRefuseWhatDoesNotGoTogether(t *testing.T) {
 // also to connect.
 func TestTryWaitsForAServerOfItsOwn(t *testing.T) {
 	t.Parallel()
-	if code, out, stderr := runProgram(t, nil, "run", "jobs", "--dev", "--try", "--timeout", "1ns", "--", "echo", "up"); code != 0 || out != "up\n" {
+	if code, out, stderr := execute(t, nil, "run", "jobs", "--dev", "--try", "--timeout", "1ns", "--", "echo", "up"); code != 0 || out != "up\n" {
 		t.Errorf("exit status %d, stdout %q, stderr %s", code, out, stderr)
 	}
 }

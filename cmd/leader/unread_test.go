@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -25,12 +24,10 @@ func TestWhoStopsReadingHearsNoComplaint(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = r.Close()
-		cmd := command(t, nil, strings.Fields(line)...)
-		var stderr bytes.Buffer
-		cmd.Stdout, cmd.Stderr = w, &stderr
-		_ = cmd.Run() // the status tells
+		var stderr text
+		got := run(t.Context(), strings.Fields(line), environment(nil), strings.NewReader(""), w, &stderr)
 		_ = w.Close()
-		if got := cmd.ProcessState.ExitCode(); got != want || strings.Contains(stderr.String(), "pipe") {
+		if got != want || strings.Contains(stderr.String(), "pipe") {
 			t.Errorf("leader %s: exit status %d, want %d; stderr %q", line, got, want, stderr.String())
 		}
 	}
