@@ -18,8 +18,10 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/campaign"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/completion"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/contexts"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/dash"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devnats"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/doctor"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/exporter"
@@ -97,9 +99,17 @@ func newParser(std app.Streams, env environ.Env, exit func(int), opts ...kong.Op
 			{Key: "steer", Title: "Steer:"},
 			{Key: "setup", Title: "Set up:"},
 		}),
-		kong.Bind(std), env, app.Drivers(stores.Drivers()),
+		kong.Bind(std), env, kit(),
 		kong.KindMapper(reflect.String, kong.MapperFunc(verbatim)),
 	}, opts...)...)
+}
+
+// kit is what no other package links.
+func kit() app.Kit {
+	return app.Kit{
+		Drivers: stores.Drivers(), Settings: contexts.Settings, Contexts: contexts.Names,
+		Serve: func(port int) (app.Server, error) { return devnats.Start(port) },
+	}
 }
 
 // alone returns an option by which the parser knows the command that the line

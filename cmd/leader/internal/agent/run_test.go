@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 	"github.com/seed-ff2cb582/leader/proof"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
@@ -37,6 +38,7 @@ type running struct {
 func start(t *testing.T, c Command, lines int) *running {
 	t.Helper()
 	c.Bucket, c.Timeout, c.Profile, c.Grace = "leaders", 5*time.Second, "low-latency", "off"
+	c.Kit.Settings = func(f natsconn.Flags) (natsconn.Settings, error) { return natsconn.Settings{URL: f.Server}, nil }
 	c.SocketMode, c.MaxCandidates, c.MaxStreams = "0600", 8, 8
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)

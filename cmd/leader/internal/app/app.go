@@ -34,8 +34,8 @@ type Streams struct {
 type Target struct { //nolint:recvcheck // the parser's hook changes it, and all else does not
 	natsconn.Flags
 
-	Drivers Drivers     `kong:"-"`
-	Env     environ.Env `kong:"-"` // of the command
+	Kit Kit         `kong:"-"`
+	Env environ.Env `kong:"-"` // of the command
 
 	Store   string        `env:"LEADER_STORE" placeholder:"URL" help:"The store of the elections, in place of --server and --bucket: ${stores} (leader doctor --help shows the forms)."`
 	Bucket  string        `short:"b" default:"leaders" env:"LEADER_BUCKET" placeholder:"BUCKET" help:"The key-value bucket of the elections."`
@@ -120,7 +120,7 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 	if t.Dev {
 		// That server is there. On a slow machine it takes as long as it takes.
 		patience = max(patience, devPatience)
-		srv, err := devserver.Start(0)
+		srv, err := t.Kit.Serve(0)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +135,7 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 			elections.keepChanging()
 		}
 	}
-	settings, err := flags.Settings()
+	settings, err := t.Kit.Settings(flags)
 	if err != nil {
 		return nil, err
 	}

@@ -9,12 +9,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devnats"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 )
 
 func TestSampleElectionsEndWithTheSession(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	target := Target{Bucket: "samples", Timeout: 10 * time.Second, Dev: true}
+	kit := Kit{
+		Settings: func(f natsconn.Flags) (natsconn.Settings, error) { return natsconn.Settings{URL: f.Server}, nil },
+		Serve:    func(port int) (Server, error) { return devnats.Start(port) },
+	}
+	target := Target{Kit: kit, Bucket: "samples", Timeout: 10 * time.Second, Dev: true}
 	s, err := target.OpenLive("test")
 	if err != nil {
 		t.Fatal(err)

@@ -16,35 +16,6 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Drivers open the stores that --store names elsewhere than on NATS. main gives
-// them to the parser, so that no other package links the clients of them all.
-type Drivers []store.Driver
-
-// Apply makes them an option of the parser: it binds them, and the help of
-// --store names them as ${stores}.
-func (d Drivers) Apply(parser *kong.Kong) error {
-	return errors.Join(kong.Bind(d).Apply(parser), kong.Vars{"stores": d.kinds()}.Apply(parser))
-}
-
-// kinds names the kinds of stores by their first schemes, for people.
-func (d Drivers) kinds() string {
-	var all []string
-	for _, driver := range d {
-		kind := driver.Schemes[0] + "://"
-		switch driver.Schemes[0] {
-		case "nats":
-			kind += "HOST/BUCKET"
-		case "mongodb":
-			kind += " (not verified on a server)"
-		}
-		all = append(all, kind)
-	}
-	if last := len(all) - 1; last > 0 {
-		return strings.Join(all[:last], ", ") + " or " + all[last]
-	}
-	return strings.Join(all, "")
-}
-
 // Registers are a store that the commands can follow.
 type Registers interface {
 	store.Watcher
@@ -149,11 +120,11 @@ func (t *Target) BeforeResolve(env environ.Env) error {
 // --bucket, for all that a command does with them. Another one that the command
 // line itself gives is refused, and one of the environment gives way. The parser
 // calls it, with what it is bound to, and with what it has parsed.
-func (t *Target) AfterApply(drivers Drivers, line *kong.Context) error {
+func (t *Target) AfterApply(kit Kit, line *kong.Context) error {
 	given := t.Bucket
 	named, nats, err := t.onNATS()
 	*t = named
-	t.Drivers, t.typed = drivers, typed(line, "bucket")
+	t.Kit, t.typed = kit, typed(line, "bucket")
 	switch {
 	case t.typed && !nats && !t.Dev:
 		err = errors.Join(err, errors.New("--bucket: is one of NATS, and --store names a store elsewhere, whose URL says where the records are"))
@@ -196,7 +167,7 @@ func (t Target) OnNATS() bool {
 func (t Target) openElsewhere(command string) (*Session, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.Timeout)
 	defer cancel()
-	st, err := store.Open(ctx, t.Store, t.Drivers...)
+	st, err := store.Open(ctx, t.Store, t.Kit.Drivers...)
 	switch {
 	case errors.Is(err, store.ErrInvalid): // the URL, and no server was asked
 		return nil, fmt.Errorf("%w: --store: %w", ErrUsage, err)

@@ -93,7 +93,7 @@ func TestWhatTheURLOfABucketSaysBesidesIsTakenOrRefused(t *testing.T) {
 // (TestTwoBucketsOfOneCommandLineAreRefused).
 func TestABucketOfTheEnvironmentGivesWayToAStoreElsewhere(t *testing.T) {
 	target := Target{Store: "redis://a", Bucket: "zork"}
-	if err := target.AfterApply(nil, nil); err != nil {
+	if err := target.AfterApply(Kit{}, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -107,12 +107,12 @@ func TestStoreThatNobodyKnowsIsRefused(t *testing.T) {
 
 // What a URL says after a # or without its slashes would be left out.
 func TestStoreThatIsReadInPartIsRefused(t *testing.T) {
-	drivers := Drivers{{Schemes: []string{"pg"}, Form: "pg://HOST", Open: func(context.Context, *url.URL) (store.Opened, error) {
+	kit := Kit{Drivers: []store.Driver{{Schemes: []string{"pg"}, Form: "pg://HOST", Open: func(context.Context, *url.URL) (store.Opened, error) {
 		return nil, errors.New("opened")
-	}}}
+	}}}}
 	for named, word := range map[string]string{"pg://a/b#secret?tls=on": "%23", "pg://ann:12#secret@a/b": "%23", "pg:secret/b": "pg://HOST"} {
 		target := Target{Store: named, Timeout: time.Second}
-		if err := target.AfterApply(drivers, nil); err != nil {
+		if err := target.AfterApply(kit, nil); err != nil {
 			t.Errorf("%s: %v", named, err)
 		}
 		_, err := target.Open("ls")

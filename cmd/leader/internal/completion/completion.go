@@ -74,9 +74,9 @@ type WordsCommand struct {
 
 // Run prints a line for each word that fits, and at last what else the shell is
 // to do. It never fails, since nobody would see why.
-func (c WordsCommand) Run(parser *kong.Kong, std app.Streams, drivers app.Drivers, env environ.Env) error {
-	groups := func(flags map[string]string) []cobra.Completion { return groups(flags, drivers, env) }
-	_ = complete(parser.Model.Node, c.Words, std.Out, lookups{groups: groups, contexts: contexts})
+func (c WordsCommand) Run(parser *kong.Kong, std app.Streams, kit app.Kit, env environ.Env) error {
+	groups := func(flags map[string]string) []cobra.Completion { return groups(flags, kit, env) }
+	_ = complete(parser.Model.Node, c.Words, std.Out, lookups{groups: groups, contexts: kit.Contexts})
 	return nil
 }
 

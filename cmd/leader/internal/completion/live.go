@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/nats-io/jsm.go/natscontext"
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
@@ -15,17 +14,14 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 )
 
-// contexts returns the names of the contexts of the nats command.
-func contexts() []cobra.Completion { return natscontext.KnownContexts() }
-
 // groups asks the bucket that the flags name for its groups.
-func groups(flags map[string]string, drivers app.Drivers, env environ.Env) []cobra.Completion {
+func groups(flags map[string]string, kit app.Kit, env environ.Env) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(context.Background(), Budget)
 	defer cancel()
 	found := make(chan []cobra.Completion, 1)
 	// Resolving names and connecting ignore the context; the program ends
 	// whether they have returned or not.
-	go func() { found <- ask(ctx, flags, drivers, env) }()
+	go func() { found <- ask(ctx, flags, kit, env) }()
 	select {
 	case names := <-found:
 		return names
@@ -36,8 +32,8 @@ func groups(flags map[string]string, drivers app.Drivers, env environ.Env) []cob
 
 // ask returns the groups, none if anything goes wrong: the command itself will
 // say what.
-func ask(ctx context.Context, flags map[string]string, drivers app.Drivers, env environ.Env) (names []cobra.Completion) {
-	target, ok := targetOf(flags, drivers, env)
+func ask(ctx context.Context, flags map[string]string, kit app.Kit, env environ.Env) (names []cobra.Completion) {
+	target, ok := targetOf(flags, kit, env)
 	if !ok {
 		return nil
 	}
@@ -73,9 +69,9 @@ func described(info leader.LeaderInfo) string {
 
 // targetOf reads the flags that say where the bucket is, and the variables that
 // stand for them.
-func targetOf(flags map[string]string, drivers app.Drivers, env environ.Env) (app.Target, bool) {
+func targetOf(flags map[string]string, kit app.Kit, env environ.Env) (app.Target, bool) {
 	var cli struct{ app.Target }
-	parser, err := kong.New(&cli, kong.Exit(func(int) {}), drivers, env)
+	parser, err := kong.New(&cli, kong.Exit(func(int) {}), kit, env)
 	if err != nil {
 		return app.Target{}, false
 	}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 )
@@ -129,7 +128,7 @@ func (c *Command) locate() error {
 		return nil
 	}
 	t := app.Target{Flags: c.Flags, Env: c.env, Store: c.Store, Bucket: c.Bucket}
-	err := t.AfterApply(nil, nil) // which are not asked for that
+	err := t.AfterApply(app.Kit{}, nil) // which are not asked for that
 	c.Flags, c.Store, c.Bucket = t.Flags, t.Store, t.Bucket
 	return err
 }
@@ -172,7 +171,7 @@ func (c *Command) plan() plan {
 
 // Run plays the demo. Without a terminal it prints lines, as with --plain: a
 // log is no place for a picture.
-func (c *Command) Run(ctx context.Context, std app.Streams, drivers app.Drivers) (err error) {
+func (c *Command) Run(ctx context.Context, std app.Streams, kit app.Kit) (err error) {
 	live := !c.JSON && !c.Plain && terminal(std, c.env)
 	// Nothing can be drawn before there is a server, which a busy machine takes
 	// seconds to start.
@@ -181,7 +180,7 @@ func (c *Command) Run(ctx context.Context, std app.Streams, drivers app.Drivers)
 			fmt.Fprintln(std.Err, "leader: connecting …")
 		}
 	})
-	st, err := c.stage(drivers)
+	st, err := c.stage(kit)
 	slow.Stop()
 	if err != nil {
 		return err
@@ -201,7 +200,7 @@ func (c *Command) Run(ctx context.Context, std app.Streams, drivers app.Drivers)
 // stage prepares where the demo plays: its own server or the one that was
 // named, and a connection of its own, which deletes the key and checks the
 // names. Names of workers get a suffix where others may play in the same group.
-func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
+func (c *Command) stage(kit app.Kit) (_ *stage, err error) {
 	st := newStage(c.plan())
 	defer func() {
 		if err != nil {
@@ -212,20 +211,20 @@ func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
 		return nil, err
 	}
 	if c.Store != "" {
-		return st, c.visit(st, drivers)
+		return st, c.visit(st, kit)
 	}
 	conn := c.Flags
 	if !conn.Given() {
 		// An empty server of its own: the demo may stop it, and no leader can
 		// be left of an earlier one.
-		if st.server, err = devserver.Start(c.Port); err != nil {
+		if st.server, err = kit.Serve(c.Port); err != nil {
 			return nil, err
 		}
 		conn = natsconn.Flags{Server: st.server.URL()}
 	} else {
 		st.suffix = suffix()
 	}
-	settings, err := conn.Settings()
+	settings, err := kit.Settings(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -244,8 +243,8 @@ func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
 
 // visit sets the stage on a store elsewhere than on NATS. Its URL says where
 // the records are, so that there is no bucket to be named.
-func (c *Command) visit(st *stage, drivers app.Drivers) error {
-	session, err := app.Target{Store: c.Store, Drivers: drivers, Bucket: c.Bucket, Timeout: nats.DefaultTimeout}.Open("demo")
+func (c *Command) visit(st *stage, kit app.Kit) error {
+	session, err := app.Target{Store: c.Store, Kit: kit, Bucket: c.Bucket, Timeout: nats.DefaultTimeout}.Open("demo")
 	if err != nil {
 		return err
 	}

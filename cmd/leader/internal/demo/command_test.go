@@ -31,7 +31,7 @@ func TestTwoLeadersAreReportedAndAreAnError(t *testing.T) {
 	var err error
 	for _, c.For = range []time.Duration{2 * time.Second, 20 * time.Second, time.Minute} { // the workers may be slow to begin
 		out.Reset()
-		if err = c.Run(t.Context(), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, nil); err != nil {
+		if err = c.Run(t.Context(), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, kit()); err != nil {
 			break
 		}
 	}
@@ -56,7 +56,7 @@ func TestTwoLeadersAreReportedAndAreAnError(t *testing.T) {
 func TestWorkersThatCanNotBeginEndTheDemo(t *testing.T) {
 	c := demoOf(t, "fail")
 	var out bytes.Buffer
-	err := c.Run(t.Context(), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, nil)
+	err := c.Run(t.Context(), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, kit())
 	if err == nil || !strings.Contains(err.Error(), "no such luck") {
 		t.Errorf("error %v, want what the worker said", err)
 	}

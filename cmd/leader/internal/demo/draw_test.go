@@ -9,7 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 )
 
 // painted returns a view of n workers.
@@ -17,7 +17,7 @@ func painted(n, width, height int) *model {
 	c := &Command{Workers: n, Key: "demo", Bucket: "demo-elections", TTL: 2 * time.Second}
 	st := newStage(c.plan())
 	st.url = "nats://127.0.0.1:40000"
-	st.server = &devserver.Server{}
+	st.server = struct{ app.Server }{}
 	s := &scene{now: 5e9, until: 6e9, leader: "w1", ours: true, term: 1795199376065603, samples: 12345}
 	for i := range n {
 		r := row{id: fmt.Sprintf("w%d", i+1), state: "FOLLOWER", reason: "following", conn: "CONNECTED", seen: s.term}

@@ -14,7 +14,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devnats"
 )
 
 func TestTheHelpFitsEveryTerminalAndCanBeScrolledToItsEnd(t *testing.T) {
@@ -135,7 +135,7 @@ func TestTheServerIsRestartedWhileNobodyLeads(t *testing.T) {
 	if err := st.strike(Restart); !errors.Is(err, errNoLeader) {
 		t.Errorf("of another's server: %v", err)
 	}
-	srv, err := devserver.Start(0)
+	srv, err := devnats.Start(0)
 	if err != nil {
 		t.Fatal(err)
 	}

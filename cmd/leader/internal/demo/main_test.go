@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devnats"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 
 	"go.uber.org/goleak"
 )
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) {
 			lie()
 			return
 		case "work":
-			if err := (WorkerCommand{}).Run(context.Background(), app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, nil); err != nil {
+			if err := (WorkerCommand{}).Run(context.Background(), app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, kit()); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}
@@ -43,6 +45,14 @@ func TestMain(m *testing.M) {
 		}
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// kit is what main would hand in, without the contexts.
+func kit() app.Kit {
+	return app.Kit{
+		Settings: func(f natsconn.Flags) (natsconn.Settings, error) { return natsconn.Settings{URL: f.Server}, nil },
+		Serve:    func(port int) (app.Server, error) { return devnats.Start(port) },
+	}
 }
 
 // lie reports that it leads, in a term of its own, until it is told to stop.

@@ -40,7 +40,7 @@ func TestPicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.script = script
-	st, err := c.stage(nil)
+	st, err := c.stage(kit())
 	if err != nil {
 		t.Fatal(err)
 	}

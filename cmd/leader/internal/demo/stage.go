@@ -16,7 +16,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 )
 
@@ -35,7 +34,7 @@ type stage struct {
 	domain string
 	suffix string // of the workers' names, where other demos may take part
 	worker []string
-	server *devserver.Server           // nil if it is not ours
+	server app.Server                  // nil if it is not ours
 	nc     *nats.Conn                  // nil elsewhere than on NATS
 	erase  func(context.Context) error // deletes the key, as other tools do
 

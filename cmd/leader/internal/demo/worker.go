@@ -23,13 +23,13 @@ type WorkerCommand struct{}
 
 // Run takes part in the election until it is told to stop, or its input ends.
 // Whatever ended it, what it has reported is written before it exits.
-func (WorkerCommand) Run(ctx context.Context, std app.Streams, drivers app.Drivers) error {
+func (WorkerCommand) Run(ctx context.Context, std app.Streams, kit app.Kit) error {
 	in := json.NewDecoder(std.In)
 	var s spec
 	if err := in.Decode(&s); err != nil {
 		return fmt.Errorf("demo-worker is for leader demo to start, and wants a line of JSON: %w", err)
 	}
-	w := &worker{spec: s, drivers: drivers, out: newOutbox(), net: newNetwork(s.TTL)}
+	w := &worker{spec: s, kit: kit, out: newOutbox(), net: newNetwork(s.TTL)}
 	// With room: the demo may be gone long before the worker has noticed.
 	written := make(chan error, 1)
 	go func() { written <- w.out.write(std.Out) }()
@@ -42,13 +42,13 @@ func (WorkerCommand) Run(ctx context.Context, std app.Streams, drivers app.Drive
 // the questions to IsLeader run on goroutines of their own, and share only what
 // may be used concurrently.
 type worker struct {
-	spec    spec
-	drivers app.Drivers
-	out     *outbox
-	net     *network
-	nc      *nats.Conn
-	e       leader.Election
-	seen    atomic.Pointer[leader.LeaderInfo]
+	spec spec
+	kit  app.Kit
+	out  *outbox
+	net  *network
+	nc   *nats.Conn
+	e    leader.Election
+	seen atomic.Pointer[leader.LeaderInfo]
 }
 
 // run takes part. Orders are obeyed from the beginning, so that a worker that
@@ -104,7 +104,7 @@ func (w *worker) open() (end func(), err error) {
 	if w.spec.Store != "" {
 		return w.openElsewhere()
 	}
-	settings, err := w.spec.Conn.Settings()
+	settings, err := w.kit.Settings(w.spec.Conn)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (w *worker) open() (end func(), err error) {
 // connections of its own making, so that the network is cut between the
 // election and it.
 func (w *worker) openElsewhere() (end func(), err error) {
-	session, err := app.Target{Store: w.spec.Store, Drivers: w.drivers, Timeout: nats.DefaultTimeout}.Open("demo " + w.spec.ID)
+	session, err := app.Target{Store: w.spec.Store, Kit: w.kit, Timeout: nats.DefaultTimeout}.Open("demo " + w.spec.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -1,3 +1,6 @@
+// Package devserver is servers on the loopback interface for trying the commands
+// out: a [Process] is one of another kind than NATS, by a program that the
+// machine has. Package devnats has that of NATS.
 package devserver
 
 import (
@@ -14,16 +17,16 @@ const prefix = "leader-dev-"
 // lock when both have ended, however they did.
 const lockName = "lock"
 
-// A directory is a temporary one for the files of a server.
-type directory struct {
-	path string
+// A Directory is a temporary one for the files of a server.
+type Directory struct {
+	Path string
 	lock *os.File // nil where there are no locks
 }
 
-// newDirectory makes a directory, and removes those that processes have left
+// NewDirectory makes a directory, and removes those that processes have left
 // behind that were killed. Nobody else would: who is killed removes nothing,
 // and a store's files may be many megabytes.
-func newDirectory() (*directory, error) {
+func NewDirectory() (*Directory, error) {
 	removeAbandoned(os.TempDir())
 	path, err := os.MkdirTemp("", prefix)
 	if err != nil {
@@ -33,7 +36,7 @@ func newDirectory() (*directory, error) {
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, errors.Join(err, os.RemoveAll(path))
 	}
-	return &directory{path, lock}, nil
+	return &Directory{path, lock}, nil
 }
 
 // hold locks a directory that was just made. The lock gets its name when it is
@@ -76,10 +79,10 @@ func removeAbandoned(parent string) {
 	}
 }
 
-// remove removes the directory, while it is still locked: let go before, it
+// Remove removes the directory, while it is still locked: let go before, it
 // could be taken for abandoned.
-func (d *directory) remove() error {
-	err := os.RemoveAll(d.path)
+func (d *Directory) Remove() error {
+	err := os.RemoveAll(d.Path)
 	if d.lock != nil {
 		_ = d.lock.Close() // nothing was written
 	}

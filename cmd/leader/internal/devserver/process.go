@@ -27,7 +27,7 @@ type Process struct {
 
 	program string
 	ports   []int
-	dir     *directory
+	dir     *Directory
 	work    string   // below dir, of the server's user
 	as      *user    // nil: the user of this process
 	under   *Process // the server that keeps its data, if that is another
@@ -57,12 +57,12 @@ func StartKind(ctx context.Context, scheme string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := newDirectory()
+	dir, err := NewDirectory()
 	if err != nil {
 		return nil, err
 	}
 	p := &Process{
-		program: program, ports: ports, dir: dir, work: filepath.Join(dir.path, "server"),
+		program: program, ports: ports, dir: dir, work: filepath.Join(dir.Path, "server"),
 		end: cmp.Or(k.end, syscall.SIGKILL), log: new(tail),
 	}
 	p.URL = strings.NewReplacer("PORT", p.port(0), "DIR", url.QueryEscape(p.work)).Replace(k.url)
@@ -89,7 +89,7 @@ func (p *Process) start(ctx context.Context, k kind) (err error) {
 		return err
 	}
 	if p.as != nil {
-		if err := os.Chmod(p.dir.path, 0o711); err != nil { //nolint:gosec // the server's user has to get to its own
+		if err := os.Chmod(p.dir.Path, 0o711); err != nil { //nolint:gosec // the server's user has to get to its own
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func (p *Process) remove() (err error) {
 	if p.under != nil {
 		err = p.under.Close()
 	}
-	return errors.Join(err, p.dir.remove())
+	return errors.Join(err, p.dir.Remove())
 }
 
 // freePorts returns ports of the loopback interface that nobody listens on.

@@ -9,13 +9,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devnats"
 )
 
 // Serve starts the server that --dev starts, on a free port.
 func Serve(tb testing.TB) (url string) {
 	tb.Helper()
-	srv, err := devserver.Start(0)
+	srv, err := devnats.Start(0)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,15 +1,13 @@
 // Package natsconn connects the commands to NATS as the nats command does: by
 // flags, by NATS_* variables, or by one of the contexts that nats context add
-// writes.
+// writes, which package contexts reads.
 package natsconn
 
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/nats-io/jsm.go/natscontext"
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
@@ -68,46 +66,6 @@ type Settings struct {
 	URL     string
 	Domain  string // the JetStream domain, if the flags or the context name one
 	Options []nats.Option
-}
-
-// Settings reads the context, if one is named or, without a server, selected.
-// What the flags say besides takes the place of what it says.
-func (f Flags) Settings() (Settings, error) {
-	name := f.Context
-	switch {
-	case name != "" && !natscontext.IsKnown(name):
-		return Settings{}, fmt.Errorf("%w %q is not known (known: %s)", ErrContext, name, known())
-	case name == "" && f.Server == "":
-		name = natscontext.SelectedContext()
-	}
-	c, err := natscontext.New(name, name != "",
-		natscontext.WithServerURL(f.Server), natscontext.WithUser(f.User), natscontext.WithPassword(f.Password),
-		natscontext.WithToken(f.Token), natscontext.WithCreds(f.Creds), natscontext.WithNKey(f.NKey),
-		natscontext.WithCertificate(f.TLSCert), natscontext.WithKey(f.TLSKey), natscontext.WithCA(f.TLSCA),
-		natscontext.WithJSDomain(f.Domain), natscontext.WithInboxPrefix(f.InboxPrefix), f.tlsFirst(),
-	)
-	if err != nil {
-		return Settings{}, fmt.Errorf("%w %q: %w", ErrContext, name, err)
-	}
-	opts, err := c.NATSOptions()
-	if err != nil {
-		return Settings{}, fmt.Errorf("%w %q: %w", ErrContext, name, err)
-	}
-	return Settings{URL: c.ServerURL(), Domain: c.JSDomain(), Options: opts}, nil
-}
-
-func (f Flags) tlsFirst() natscontext.Option {
-	if f.TLSFirst {
-		return natscontext.WithTLSHandshakeFirst()
-	}
-	return natscontext.WithServerURL("") // changes nothing
-}
-
-func known() string {
-	if names := natscontext.KnownContexts(); len(names) > 0 {
-		return strings.Join(names, ", ")
-	}
-	return "none; nats context add makes one"
 }
 
 // Connect connects under a name. The connection reconnects for ever, and

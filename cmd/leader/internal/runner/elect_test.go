@@ -71,6 +71,7 @@ func TestASignalBeforeAnythingElseEndsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Command{Group: "g", Program: []string{"true"}, Cgroup: process.CgroupOff, Flags: candidate.Flags{ID: "a", Target: app.Target{
+				Kit:   app.Kit{Settings: func(f natsconn.Flags) (natsconn.Settings, error) { return natsconn.Settings{URL: f.Server}, nil }},
 				Flags: natsconn.Flags{Server: "nats://127.0.0.1:1"}, Bucket: "leaders", Timeout: time.Minute,
 			}}}
 			ctx, end := context.WithCancelCause(t.Context())

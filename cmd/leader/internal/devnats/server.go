@@ -1,8 +1,6 @@
-// Package devserver is servers on the loopback interface, for the demo and for
-// trying the other commands out. A [Server] is one of NATS inside this process.
-// A [Process] is one of another kind in a process of its own, by a program that
-// the machine has.
-package devserver
+// Package devnats is a NATS server in this process, for the demo and for trying
+// the other commands out. Main alone imports it: see app.Kit.
+package devnats
 
 import (
 	"errors"
@@ -11,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
 )
 
 // patience is how long the server may take to start. It takes a fraction of a
@@ -22,7 +22,7 @@ const patience = 20 * time.Second
 type Server struct {
 	opts *server.Options
 	srv  *server.Server
-	dir  *directory
+	dir  *devserver.Directory
 }
 
 // Start starts a server with JetStream on a port of the loopback interface, 0
@@ -30,7 +30,7 @@ type Server struct {
 // handles no signals: they are the command's, which ends its work first. It
 // logs nothing, since the terminal is the command's, too.
 func Start(port int) (*Server, error) {
-	dir, err := newDirectory()
+	dir, err := devserver.NewDirectory()
 	if err != nil {
 		return nil, err
 	}
@@ -39,10 +39,10 @@ func Start(port int) (*Server, error) {
 	}
 	s := &Server{dir: dir, opts: &server.Options{
 		ServerName: "leader-dev", Host: "127.0.0.1", Port: port,
-		JetStream: true, StoreDir: dir.path, NoLog: true, NoSigs: true,
+		JetStream: true, StoreDir: dir.Path, NoLog: true, NoSigs: true,
 	}}
 	if err := s.start(); err != nil {
-		return nil, errors.Join(err, dir.remove())
+		return nil, errors.Join(err, dir.Remove())
 	}
 	return s, nil
 }
@@ -92,5 +92,5 @@ func (s *Server) Restart(down time.Duration) error {
 // Close stops the server and removes its files.
 func (s *Server) Close() error {
 	s.stop()
-	return s.dir.remove()
+	return s.dir.Remove()
 }

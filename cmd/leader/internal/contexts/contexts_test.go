@@ -1,4 +1,4 @@
-package natsconn
+package contexts
 
 import (
 	"cmp"
@@ -26,6 +26,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 )
 
 // patience bounds what should take no time.
@@ -33,14 +34,14 @@ const patience = time.Minute
 
 // parse reads flags and variables as the commands do. The contexts are found by
 // a variable of the process, so that no test of this package is parallel.
-func parse(t *testing.T, vars map[string]string, args ...string) (Flags, error) {
+func parse(t *testing.T, vars map[string]string, args ...string) (natsconn.Flags, error) {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", cmp.Or(vars["XDG_CONFIG_HOME"], t.TempDir()))
 	env := environ.Env(func(name string) (string, bool) {
 		value, set := vars[name]
 		return value, set
 	})
-	var cli struct{ Flags }
+	var cli struct{ natsconn.Flags }
 	parser, err := kong.New(&cli, kong.Exit(func(int) {}), env)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +57,7 @@ func try(t *testing.T, env map[string]string, args ...string) (*nats.Conn, error
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := flags.Settings()
+	s, err := Settings(flags)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +295,7 @@ func TestDomainAndInboxPrefix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := flags.Settings()
+		s, err := Settings(flags)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +316,7 @@ func TestMissingFilesAndContextsAreNamed(t *testing.T) {
 		t.Errorf("a missing file: %v", err)
 	}
 	home := contextHome(t, "there", map[string]any{"url": "nats://x"})
-	if _, err := try(t, map[string]string{"XDG_CONFIG_HOME": home}, "--context=here"); !errors.Is(err, ErrContext) || !strings.Contains(err.Error(), "known: there") {
+	if _, err := try(t, map[string]string{"XDG_CONFIG_HOME": home}, "--context=here"); !errors.Is(err, natsconn.ErrContext) || !strings.Contains(err.Error(), "known: there") {
 		t.Errorf("a missing context: %v", err)
 	}
 }
@@ -328,7 +329,7 @@ func TestServersOfAListAreShown(t *testing.T) {
 		"nats://u:p@a:1,u:p@b:2":          "nats://***@b:2", // a could be part of a password
 		"a,b":                             "a,b",
 	} {
-		if got := Redacted(urls); got != want {
+		if got := natsconn.Redacted(urls); got != want {
 			t.Errorf("%s: %s, want %s", urls, got, want)
 		}
 	}
