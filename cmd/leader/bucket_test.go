@@ -7,16 +7,15 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
 )
 
 // A verdict is what bucket check prints as JSON.
 type verdict struct {
-	Bucket   string            `json:"bucket"`
-	Suitable bool              `json:"suitable"`
-	Settings bucket.Settings   `json:"settings"`
-	Findings []finding.Finding `json:"findings"`
+	Bucket   string   `json:"bucket"`
+	Suitable bool     `json:"suitable"`
+	Settings settings `json:"settings"`
+	Findings []found  `json:"findings"`
 }
 
 func TestBucketIsMadeOnceAndExplained(t *testing.T) {

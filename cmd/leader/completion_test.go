@@ -13,10 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 )
 
 // bashComplete asks a bash with the script loaded for what it would offer at
@@ -128,22 +126,8 @@ func named(t *testing.T) string {
 // default bucket.
 func electionsToComplete(t *testing.T) string {
 	t.Helper()
-	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	if !srv.ReadyForConnections(patience) {
-		t.Fatal("the server does not accept connections")
-	}
-	nc, err := nats.Connect(srv.ClientURL(), nats.Timeout(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
+	url := devtest.Serve(t)
+	nc, _ := devtest.Connect(t, url)
 	for _, group := range []string{"reports", "jobs.eu", "a=b"} {
 		e, err := leader.NewElection(nc, leader.ElectionConfig{
 			Bucket: "leaders", BucketAutoCreate: true, Group: group, InstanceID: "w1", TTL: 30 * time.Second, HeartbeatInterval: time.Second,
@@ -164,7 +148,7 @@ func electionsToComplete(t *testing.T) string {
 			t.Fatalf("nobody leads %s", group)
 		}
 	}
-	return srv.ClientURL()
+	return url
 }
 
 func TestCompletionNeedsNoServer(t *testing.T) {

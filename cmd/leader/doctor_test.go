@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -10,21 +11,29 @@ import (
 
 // An examination is what doctor prints as JSON.
 type examination struct {
-	Server   string            `json:"server"`
-	Bucket   string            `json:"bucket"`
-	Group    string            `json:"group"`
-	Healthy  bool              `json:"healthy"`
-	Findings []finding.Finding `json:"findings"`
+	Server   string  `json:"server"`
+	Bucket   string  `json:"bucket"`
+	Group    string  `json:"group"`
+	Healthy  bool    `json:"healthy"`
+	Findings []found `json:"findings"`
 }
 
-// status is that of the first finding of a check.
-func (e examination) status(check string) finding.Status {
-	for _, f := range e.Findings {
-		if f.Check == check {
-			return f.Status
-		}
+// A found is a finding, as its help documents it.
+type found struct {
+	Check  string         `json:"check"`
+	Status finding.Status `json:"status"`
+	Text   string         `json:"text"`
+	Fix    string         `json:"fix"`
+}
+
+// of returns the first finding of a check.
+func (e examination) of(t *testing.T, check string) found {
+	t.Helper()
+	i := slices.IndexFunc(e.Findings, func(f found) bool { return f.Check == check })
+	if i < 0 {
+		t.Fatalf("no finding of %s among %+v", check, e.Findings)
 	}
-	return ""
+	return e.Findings[i]
 }
 
 func TestDoctorExaminesTheSampleElections(t *testing.T) {
@@ -39,7 +48,7 @@ func TestDoctorExaminesTheSampleElections(t *testing.T) {
 		"connection": finding.OK, "version": finding.OK, "jetstream": finding.OK, "bucket": finding.OK, "replicas": finding.Info,
 		"sync": finding.Info, "clock": finding.OK, "round-trip": finding.OK, "candidate": finding.OK, "paused": finding.Warn,
 	} {
-		if got := e.status(check); got != want {
+		if got := e.of(t, check).Status; got != want {
 			t.Errorf("%s: %q, want %q", check, got, want)
 		}
 	}
@@ -88,13 +97,9 @@ func TestDoctorSaysWhatToMakeWhereNothingIs(t *testing.T) {
 	out, _ := l.run(1, "doctor", "--bucket", "missing", "--ttl", "10m", "-o", "json", "--timeout", "60s")
 	var e examination
 	decodeStrictly(t, out, &e)
-	if e.Healthy || e.status("bucket") != finding.Fail || e.status("candidate") != finding.OK {
+	f := e.of(t, "bucket")
+	if e.Healthy || f.Status != finding.Fail || f.Fix != "leader bucket create missing" || e.of(t, "candidate").Status != finding.OK {
 		t.Errorf("%+v", e)
-	}
-	for _, f := range e.Findings {
-		if f.Check == "bucket" && f.Fix != "leader bucket create missing" {
-			t.Errorf("%+v", f)
-		}
 	}
 	for _, args := range [][]string{{"--ttl", "1ms"}, {"--heartbeat", "1h"}, {"--group", "a b"}, {"--rounds", "0"}, {"--monitor", "x"}, {"--role", "king"}} {
 		l.run(2, append([]string{"doctor"}, args...)...)

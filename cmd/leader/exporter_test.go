@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
@@ -263,24 +264,11 @@ func TestExporterForgetsGroupsThatAreGone(t *testing.T) {
 	}
 }
 
-// serveUsers starts a server with JetStream for the users, and for admin, who
-// may do all. It returns its address.
+// serveUsers starts a server for the users, and for admin, who may do all. It
+// returns its address.
 func serveUsers(t *testing.T, users ...*server.User) (url string) {
 	t.Helper()
-	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-		Users:       append(users, &server.User{Username: "admin", Password: "admin"}),
-		AuthTimeout: patience.Seconds(), // by default 2 s, which a machine that stalls exceeds
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	if !srv.ReadyForConnections(patience) {
-		t.Fatal("the server does not start")
-	}
-	return srv.ClientURL()
+	return devtest.Start(t, devtest.Users(append(users, devtest.Admin())...)).URL()
 }
 
 func TestExporterNeedsAnObserversRightsOnly(t *testing.T) {

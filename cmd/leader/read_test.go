@@ -59,8 +59,13 @@ func enter(t *testing.T, url string, options ...nats.Option) *readLab {
 
 func (l *readLab) within() context.Context {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
-	l.t.Cleanup(cancel)
+	return within(l.t)
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
 	return ctx
 }
 
@@ -68,8 +73,14 @@ func (l *readLab) within() context.Context {
 // it leads or follows.
 func (l *readLab) stand(group, id string, hooks ...leader.Hooks) leader.Election {
 	l.t.Helper()
+	return l.standIn(labBucket, group, id, hooks...)
+}
+
+// standIn is stand in another bucket.
+func (l *readLab) standIn(bucket, group, id string, hooks ...leader.Hooks) leader.Election {
+	l.t.Helper()
 	e, err := leader.NewElection(l.nc, leader.ElectionConfig{
-		Bucket: labBucket, Group: group, InstanceID: id, TTL: 20 * time.Second, HeartbeatInterval: time.Second,
+		Bucket: bucket, Group: group, InstanceID: id, TTL: 20 * time.Second, HeartbeatInterval: time.Second,
 		Priority: 7, Version: "1.2.3", Address: id + ":80", Meta: map[string]string{"zone": "z"}, DeleteOnStop: true,
 		ConnectionParams: []byte("{}\xff"),
 		Hooks:            leader.JoinHooks(hooks...), AcquireGrace: leader.GraceOff,

@@ -1,5 +1,8 @@
-// Package devtest gives the tests of the command a server of its own, and
-// connections. What it gives ends with the test.
+// Package devtest gives the tests of the command NATS servers of their own, in
+// the test's process, and connections. What it gives ends with the test.
+//
+// test/natslab does more of the same for the tests of other modules. The command
+// cannot require the module test, which is never released.
 package devtest
 
 import (
@@ -8,19 +11,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devnats"
 )
 
-// Serve starts the server that --dev starts, on a free port.
+// Serve starts a server without users, and returns its URL.
 func Serve(tb testing.TB) (url string) {
 	tb.Helper()
-	srv, err := devnats.Start(0)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = srv.Close() })
-	return srv.URL()
+	return Start(tb).URL()
 }
 
 // Connect connects to a server with JetStream.
