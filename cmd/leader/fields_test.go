@@ -69,7 +69,7 @@ func (s *fieldSource) walk(t reflect.Type, path string, fields *[]field) error {
 			continue
 		}
 		full := strings.TrimPrefix(path+"."+cmp.Or(name, f.Name), ".")
-		*fields = append(*fields, field{full, kind(f.Type), s.comments[key(t.PkgPath(), t.Name(), f.Name)]})
+		*fields = append(*fields, field{full, jsonKind(f.Type), s.comments[key(t.PkgPath(), t.Name(), f.Name)]})
 		if err := s.walk(f.Type, full, fields); err != nil {
 			return err
 		}
@@ -85,10 +85,10 @@ func leaf(t reflect.Type) bool {
 	return t.Implements(text) || reflect.PointerTo(t).Implements(text)
 }
 
-func kind(t reflect.Type) string {
+func jsonKind(t reflect.Type) string {
 	switch {
 	case t.Kind() == reflect.Pointer:
-		return kind(t.Elem())
+		return jsonKind(t.Elem())
 	case t == reflect.TypeFor[time.Time]():
 		return "time"
 	case t == reflect.TypeFor[time.Duration]():

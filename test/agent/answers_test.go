@@ -1,3 +1,9 @@
+// Package agent_test judges openapi.yaml, which leader agent serves, and whether
+// its answers are as described there.
+//
+// It builds the command by go build. Go's test cache does not see what that
+// depends on: run the package with -count=1. The library that judges has many
+// dependencies, which the command's own module is to be spared.
 package agent_test
 
 import (
@@ -68,6 +74,9 @@ func start(t *testing.T) *lab {
 	}
 	if l.doc, err = openapi3.NewLoader().LoadFromData([]byte(l.fetch("/openapi.yaml"))); err != nil {
 		t.Fatal(err)
+	}
+	if err := l.doc.Validate(t.Context(), openapi3.EnableSchemaFormatValidation()); err != nil {
+		t.Errorf("openapi.yaml is not sound: %v", err)
 	}
 	l.doc.Servers = nil // the agent has another port than the one that they name
 	if l.router, err = legacy.NewRouter(l.doc); err != nil {

@@ -1,5 +1,7 @@
 // Package built builds the leader command for tests that run it as a user
-// would, as a program of its own, and runs it.
+// would, as a program of its own, and runs it. Only tests that need what
+// cmd/leader cannot require do so: databases, browsers, Kubernetes. Go's test
+// cache does not see what go build depends on: run their packages with -count=1.
 package built
 
 import (

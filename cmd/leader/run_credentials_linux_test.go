@@ -1,6 +1,4 @@
-//go:build linux
-
-package run_test
+package main
 
 import (
 	"context"
@@ -17,13 +15,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 // nobody is a user without rights.
@@ -63,13 +62,9 @@ func newStage(t *testing.T) stage {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := stage{command: filepath.Join(dir, "leader"), setuid: filepath.Join(dir, "setuid-helper")}
 	copyFile(t, s.command, program, 0o755)
-	copyFile(t, s.setuid, self, 0o755|os.ModeSetuid)
+	copyFile(t, s.setuid, program, 0o755|os.ModeSetuid)
 	return s
 }
 
@@ -92,9 +87,9 @@ func copyFile(t *testing.T, to, from string, mode os.FileMode) {
 
 // host is a leader run of nobody's, whose program starts the setuid file. A
 // shell stands between them: what the file is cannot be seen beforehand.
-func (s stage) host(t *testing.T, srv *natslab.Server) *host {
+func (s stage) host(t *testing.T, srv *devtest.Server) *host {
 	t.Helper()
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := devtest.NewProxy(t, srv.Addr())
 	return &host{
 		id: "foreign", kind: foreign, url: proxy.URL(), proxy: proxy, program: s.command,
 		command: []string{"/bin/sh", "-c", s.setuid + " & wait"}, as: &syscall.Credential{Uid: nobody, Gid: nobody},
@@ -107,7 +102,7 @@ func newForeign(t *testing.T, cgroup *os.File, lease time.Duration) (a *arena, l
 	t.Helper()
 	s := newStage(t)
 	a = newEmptyArena(t)
-	a.server = natslab.Start(t)
+	a.server = devtest.Start(t)
 	leads = s.host(t, a.server)
 	leads.cgroup, leads.lease = cgroup, lease
 	// The bucket is the test's own: nobody led in one of its name before. A
@@ -178,11 +173,11 @@ const nobodyLeads = 4
 // revision is that of the group's record.
 func (a *arena) revision() uint64 {
 	a.t.Helper()
-	nc := a.server.Connect(a.t)
+	nc, js := devtest.Connect(a.t, a.server.URL())
 	defer nc.Close()
 	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
 	defer cancel()
-	kv, err := natslab.JetStream(a.t, nc).KeyValue(ctx, "leaders")
+	kv, err := js.KeyValue(ctx, "leaders")
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -198,7 +193,7 @@ func (a *arena) revision() uint64 {
 // answers one of them first.)
 func (a *arena) writes() iter.Seq[inspect.Record] {
 	a.t.Helper()
-	nc := a.server.Connect(a.t)
+	nc, _ := devtest.Connect(a.t, a.server.URL())
 	sub, err := nc.SubscribeSync("leader.leaders.trials")
 	if err == nil {
 		err = nc.Flush()
@@ -260,7 +255,7 @@ func TestNothingIsReleasedWhileAProcessOfAnotherUserLives(t *testing.T) {
 func TestAHookOfAnotherUserIsWaitedForAndNamed(t *testing.T) {
 	s := newStage(t)
 	a := newEmptyArena(t)
-	a.server = natslab.Start(t)
+	a.server = devtest.Start(t)
 	h := s.host(t, a.server)
 	h.lease = unending
 	h.flags, h.command = []string{"--grace", "off", "--on-promote", "exec " + s.setuid, "--timeout", "2s"}, []string{"/bin/sleep", "600"}
@@ -280,7 +275,7 @@ func TestAHookOfAnotherUserIsWaitedForAndNamed(t *testing.T) {
 func TestAHostWhoseProgramLivesOnDoesNotLeadAgain(t *testing.T) {
 	a, leads, waits, r := newForeign(t, nil, ending)
 	term, _ := a.latest()
-	leads.proxy.Hold(natslab.ToServer, natslab.ToClient)
+	leads.proxy.Hold(devtest.ToServer, devtest.ToClient)
 	leads.awaitSaid("THE LEASE HAS RUN OUT while process " + strconv.Itoa(r.helper()))
 	term, _ = a.awaitTerm(term)
 	leads.proxy.Resume()
@@ -301,7 +296,7 @@ func TestAHostWhoseProgramLivesOnDoesNotLeadAgain(t *testing.T) {
 
 func TestAProgramThatCouldNotBeEndedIsRefused(t *testing.T) {
 	s := newStage(t)
-	srv := natslab.Start(t)
+	srv := devtest.Start(t)
 	// Not by its rights, which only the true one has, but by its name.
 	sudo := filepath.Join(filepath.Dir(s.command), "sudo")
 	copyFile(t, sudo, "/bin/true", 0o755)
@@ -401,7 +396,7 @@ func runsIn(t *testing.T, dir string) []string {
 func TestACgroupEndsWhatMayNotBeSignalled(t *testing.T) {
 	for name, strike := range map[string]func(a *arena, leads *host){
 		"the term is over":              func(a *arena, _ *host) { a.stepDown() },
-		"the host is cut off":           func(_ *arena, leads *host) { leads.proxy.Hold(natslab.ToServer, natslab.ToClient) },
+		"the host is cut off":           func(_ *arena, leads *host) { leads.proxy.Hold(devtest.ToServer, devtest.ToClient) },
 		"the guard is killed":           func(_ *arena, leads *host) { leads.signalGuard(syscall.SIGKILL) },
 		"the candidate is killed":       func(_ *arena, leads *host) { leads.kill() },
 		"the guard hangs, all are gone": func(_ *arena, leads *host) { leads.signalGuard(syscall.SIGSTOP); leads.proxy.Cut() },
