@@ -136,6 +136,17 @@ func spoken(t *testing.T, language string) {
 	}
 }
 
+// clients returns the directory of the clients in a language. It is read, so
+// that Go's test cache sees what the programs that run them open.
+func clients(t *testing.T, language string) string {
+	t.Helper()
+	dir := repository("examples/agent/" + language)
+	if _, err := os.ReadDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func newAgentLab(t *testing.T) *agentLab {
 	t.Helper()
 	return &agentLab{
@@ -204,9 +215,9 @@ func (l *agentLab) client(side, language string) {
 // worker is a client that was not started yet.
 func (l *agentLab) worker(agent, language, name, token string) *exec.Cmd {
 	l.t.Helper()
-	program := "../../examples/agent/python/worker.py"
+	program := filepath.Join(clients(l.t, "python"), "worker.py")
 	if language == "node" {
-		program = "../../examples/agent/node/worker.mjs"
+		program = filepath.Join(clients(l.t, "node"), "worker.mjs")
 	}
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	l.t.Cleanup(cancel)
@@ -460,7 +471,7 @@ func TestClientsOfAgentsSayTheTokenOverLoopback(t *testing.T) {
 // a system that has none which runs on while it is suspended, such as macOS.
 const clockless = `
 import os, sys, time
-sys.path.insert(0, "../../examples/agent/python")
+sys.path.insert(0, sys.argv[2])
 from leader_agent import Candidate
 
 clocks = {"monotonic": 100.0, "time": 1e9}
@@ -494,7 +505,7 @@ func TestTheClientInPythonGoesByTwoClocksWhereNoneRunsOn(t *testing.T) {
 	}))
 	defer agent.Close()
 	defer cancel() // what waits for it
-	cmd := exec.CommandContext(ctx, "python3", "-c", clockless, agent.URL)
+	cmd := exec.CommandContext(ctx, "python3", "-c", clockless, agent.URL, clients(t, "python"))
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	cmd.Stderr = t.Output()
 	said, err := cmd.Output()

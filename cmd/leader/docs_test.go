@@ -106,7 +106,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "../../docs/cli.md", page)
+	golden(t, repository("docs/cli.md"), page)
 }
 
 // The help of --store names each kind of store that this program opens, and no
@@ -301,7 +301,7 @@ func TestCommandsInTheDocumentationExist(t *testing.T) {
 	t.Parallel()
 	var files []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "examples/*/*.md"} {
-		found, err := filepath.Glob("../../" + pattern)
+		found, err := filepath.Glob(repository(pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
 		}

@@ -167,7 +167,7 @@ func TestExporterAndDashShowAGroupThatIsPausedBeforeItsFirstLeader(t *testing.T)
 // The rules are judged by Prometheus itself in test/metrics.
 func TestAlertsOfTheExporterNameOnlyWhatItShows(t *testing.T) {
 	t.Parallel()
-	rules, err := os.ReadFile("../../deploy/exporter-alerts.yaml")
+	rules, err := os.ReadFile(repository("deploy/exporter-alerts.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

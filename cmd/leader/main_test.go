@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -68,6 +69,19 @@ func test(m *testing.M) int {
 	}
 	_ = flag.Set("test.parallel", atOnce) // which the command line, parsed later, overrides
 	return m.Run()
+}
+
+// repository returns the path of a file of the repository, by its path there.
+//
+// testdata/repository is a link to the repository: Go's test cache sees what a
+// test opens below its own module, and no other file. Where a system has made a
+// file of the link, it is not seen.
+func repository(path string) string {
+	const link = "testdata/repository"
+	if info, err := os.Stat(link); err != nil || !info.IsDir() {
+		return filepath.Join("..", "..", path)
+	}
+	return filepath.Join(link, path)
 }
 
 // environment is what a command of the tests finds in its environment. The

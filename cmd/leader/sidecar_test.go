@@ -41,7 +41,7 @@ type probe struct {
 // program.
 func deployed(t *testing.T, file, verb string) container {
 	t.Helper()
-	data, err := os.ReadFile("../../deploy/" + file)
+	data, err := os.ReadFile(repository("deploy/" + file))
 	if err != nil {
 		t.Fatal(err)
 	}
