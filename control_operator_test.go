@@ -6,9 +6,12 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/internal/faultstore"
@@ -350,6 +353,16 @@ func TestPausedGroupSaysByWhomAndWhy(t *testing.T) {
 		if s := state(t, c); s.Paused || s.PausedBy != "" {
 			t.Errorf("%+v", s)
 		}
+		// An observer that comes late is told, too.
+		if _, err := c.Pause(lasting(t, time.Minute), "g", "migration"); err != nil {
+			t.Fatal(err)
+		}
+		for info, err := range leader.ObserveWithStore(t.Context(), st, "g") {
+			if err != nil || info.ID != "" || info.Reason != leader.ReasonPaused || info.By != "ops" || info.Why != "migration" {
+				t.Errorf("%v: %+v", err, info)
+			}
+			break
+		}
 	})
 }
 
@@ -374,6 +387,29 @@ func TestResumeSaysThatNobodyTakesOver(t *testing.T) {
 		_, err := control(t, memstore.New()).Resume(lasting(t, time.Second), "g")
 		if !errors.Is(err, leader.ErrNoLeader) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
+		}
+	})
+}
+
+// A record that could be read, and cannot any more, is not waited for: its
+// bucket is gone, or the right to read it.
+func TestRequestEndsWhenItsRecordCannotBeReadAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var deny atomic.Bool
+		net := network(t, func(c faultstore.Call) faultstore.Fate {
+			return faultstore.Fate{Deny: deny.Load() && c.Op == faultstore.Get}
+		})
+		c := control(t, net.Client("ops"))
+		asked := make(chan error)
+		go func() { // nobody stands, so nobody takes over
+			_, err := c.Resume(t.Context(), "g")
+			asked <- err
+		}()
+		synctest.Wait()
+		deny.Store(true)
+		begun := time.Now()
+		if err := <-asked; !errors.Is(err, store.ErrPermanent) || time.Since(begun) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})
 }
@@ -425,8 +461,14 @@ func TestRequestsAreValidatedWithEveryFaultNamed(t *testing.T) {
 			t.Errorf("by %.10q: %v", by, err)
 		}
 	}
-	if _, err := leader.NewControlWithStore(nil, "ops"); !errors.Is(err, leader.ErrInvalidConfig) {
-		t.Error(err)
+	for _, make := range []func() (*leader.Control, error){
+		func() (*leader.Control, error) { return leader.NewControlWithStore(nil, "ops") },
+		func() (*leader.Control, error) { return leader.NewControl(nil, "b", "ops") },
+		func() (*leader.Control, error) { return leader.NewControl(&nats.Conn{}, "a.b", "ops") },
+	} {
+		if _, err := make(); !errors.Is(err, leader.ErrInvalidConfig) {
+			t.Error(err)
+		}
 	}
 }
 

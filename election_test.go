@@ -234,6 +234,26 @@ func TestSilentLeaderIsReplacedAfterItsLeaseAndNotBefore(t *testing.T) {
 	})
 }
 
+// The process before it cannot be told from one that hangs, and leads for as
+// long as it may.
+func TestCandidateThatRestartsUnderItsNameWaitsForItsOldLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, nil)
+		old := start(t, f.Client("old"), config("a"))
+		mustLead(t, old)
+		first := old.Term()
+		f.BlackHole("old")
+		again := start(t, f.Client("new"), config("a"))
+		time.Sleep(wait - 1)
+		mustNotLead(t, again)
+		time.Sleep(1 + startWindow)
+		mustLead(t, again, old)
+		if term := again.Term(); term.Number <= first.Number || term.Token == first.Token {
+			t.Errorf("%v after %v", term, first)
+		}
+	})
+}
+
 func TestLeaderKeepsItsTermForAsLongAsItRenews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

@@ -183,6 +183,56 @@ func TestValidationDuringAPartitionEndsWithItsContextOrTheTerm(t *testing.T) {
 	})
 }
 
+// A call that gives up returns what the store answered, besides the error of
+// its context.
+func TestValidationThatGivesUpSaysWhatTheStoreAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refuse atomic.Bool
+		f := network(t, func(c faultstore.Call) faultstore.Fate {
+			return faultstore.Fate{Refuse: refuse.Load() && c.Op == faultstore.CompareAndSwap}
+		})
+		a := start(t, f.Client("a"), config("a"))
+		mustLead(t, a)
+		time.Sleep(time.Nanosecond) // the claim left before
+		refuse.Store(true)
+		err := a.ValidateToken(lasting(t, 200*time.Millisecond))
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, store.ErrTransient) {
+			t.Error(err)
+		}
+	})
+}
+
+// A permanent fault does not pass by itself, so a call does not wait for its
+// context.
+func TestPermanentFaultEndsTheCallsThatWaitForTheStore(t *testing.T) {
+	for name, call := range map[string]func(context.Context, leader.Election) error{
+		"ValidateToken": func(ctx context.Context, e leader.Election) error { return e.ValidateToken(ctx) },
+		"Resign":        func(ctx context.Context, e leader.Election) error { return e.Resign(ctx) },
+		"Do": func(ctx context.Context, e leader.Election) error {
+			return e.Do(ctx, func(context.Context) error { t.Error("done"); return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var deny atomic.Bool
+				f := network(t, func(c faultstore.Call) faultstore.Fate {
+					return faultstore.Fate{Deny: deny.Load() && c.Op == faultstore.CompareAndSwap}
+				})
+				cfg := config("a")
+				cfg.Fencing.ValidateOnCriticalOps = true
+				a := start(t, f.Client("a"), cfg)
+				mustLead(t, a)
+				time.Sleep(time.Nanosecond) // the claim left before
+				deny.Store(true)
+				begun := time.Now()
+				if err := call(t.Context(), a); !errors.Is(err, store.ErrPermanent) || time.Since(begun) > heartbeat {
+					t.Errorf("%v after %v", err, time.Since(begun))
+				}
+			})
+		})
+	}
+}
+
 func TestWhoDoesNotLeadValidatesAndDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

@@ -2,7 +2,9 @@ package leader_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -79,6 +81,9 @@ func TestTransferGivesTheSuccessorAHeadStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			mustLead(t, c, a, b)
+			if err := a.Transfer(t.Context(), "b"); !errors.Is(err, leader.ErrNotLeader) {
+				t.Errorf("by a follower: %v", err)
+			}
 			if err := c.Transfer(t.Context(), "a"); err != nil {
 				t.Fatal(err)
 			}
@@ -152,6 +157,9 @@ func TestControlRequestsAreObeyedByTheTermTheyName(t *testing.T) {
 		}, true, leader.ReasonSteppedDown},
 		"transfer": {func(term uint64) any {
 			return record.Request{Op: record.OpTransfer, Term: term, Successor: "b", By: "ops"}
+		}, true, leader.ReasonTransferred},
+		"written by another program": {func(term uint64) any {
+			return json.RawMessage(fmt.Sprintf(`{"op":"transfer","term":%d,"successor":"b","by":"ops","reason":"upgrade"}`, term))
 		}, true, leader.ReasonTransferred},
 		"an earlier term":      {func(term uint64) any { return record.Request{Op: record.OpStepDown, Term: term - 1} }, false, ""},
 		"a later term":         {func(term uint64) any { return record.Request{Op: record.OpStepDown, Term: term + 1} }, false, ""},

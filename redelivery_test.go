@@ -116,3 +116,95 @@ func TestAnEntryThatTheWatchRepeatsIsNoRegress(t *testing.T) {
 		mustLead(t, a)
 	})
 }
+
+// A laggard is a store whose watch can be held up while its writes are
+// answered.
+type laggard struct {
+	*memstore.Store
+
+	mu      sync.Mutex
+	held    bool
+	queue   []store.Entry
+	deliver func(store.Entry)
+}
+
+func (l *laggard) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+	l.mu.Lock()
+	l.deliver = deliver
+	l.mu.Unlock()
+	return l.Store.Watch(ctx, keys, func(e store.Entry) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.held {
+			l.queue = append(l.queue, e)
+		} else {
+			deliver(e)
+		}
+	})
+}
+
+func (l *laggard) hold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = true
+}
+
+// one delivers the first entry that waits, and reports whether there was one.
+func (l *laggard) one() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		return false
+	}
+	l.deliver(l.queue[0])
+	l.queue = l.queue[1:]
+	return true
+}
+
+func (l *laggard) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.queue {
+		l.deliver(e)
+	}
+	l.queue, l.held = nil, false
+}
+
+// A watch may deliver our own writes long after their answers. The store has
+// lost no writes then, and nobody waits as after such a loss.
+func TestWatchThatLagsBehindOwnWritesIsNoLostWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, shared, cfg := newJournal(), memstore.New(), config("a")
+		cfg.Hooks.Note = func(n leader.Note) {
+			if n.Kind == leader.NoteRegressed {
+				j.noteAt("%s", n.Text)
+			}
+		}
+		lag := &laggard{Store: shared}
+		a, b := start(t, lag, cfg), start(t, shared, config("b"))
+		for range 5 {
+			mustLead(t, a, b)
+			time.Sleep(heartbeat / 2)
+			lag.hold()
+			// A write that the watch delivers late.
+			if err := a.ValidateToken(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Resign(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			mustLead(t, b, a)
+			if !lag.one() {
+				t.Fatal("the watch delivers nothing of a's write")
+			}
+			synctest.Wait()
+			lag.release()
+			synctest.Wait()
+			if err := b.Resign(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustLead(t, a, b)
+		j.demand(t)
+	})
+}

@@ -467,17 +467,64 @@ func TestStoreWithoutAWatchIsPolled(t *testing.T) {
 	})
 }
 
-func TestGarbageInTheRegisterCostsTheLeaderItsTermAndNothingElse(t *testing.T) {
-	for _, value := range []string{"garbage", "{}", "null", `{"id":5}`, strings.Repeat("x", 20_000)} {
-		synctest.Test(t, func(t *testing.T) {
-			st := memstore.New()
-			a, b := start(t, st, config("a")), start(t, st, config("b"))
-			st.Put("g", []byte(value))
-			synctest.Wait()
-			time.Sleep(2 * wait)
-			if a.IsLeader() == b.IsLeader() {
-				t.Errorf("%.10q: %s; %s", value, status(a), status(b))
-			}
+// A write that replaces the record of a leader whose trust window is open ends
+// the term, whatever it holds, and nothing else.
+func TestForeignWriteOverALeadersRecordCostsTheTermOnly(t *testing.T) {
+	put := func(value string) func(*memstore.Store) {
+		return func(st *memstore.Store) { st.Put("g", []byte(value)) }
+	}
+	for name, c := range map[string]struct {
+		do     func(*memstore.Store)
+		reason leader.Reason
+	}{
+		"garbage":            {put("garbage\x00\xff"), leader.ReasonOverwritten},
+		"a large value":      {put(strings.Repeat("x", 512<<10)), leader.ReasonOverwritten},
+		"a large record":     {put(`{"id":"x","token":"` + strings.Repeat("y", 64<<10) + `"}`), leader.ReasonOverwritten},
+		"nothing":            {put(""), leader.ReasonOverwritten},
+		"an empty object":    {put("{}"), leader.ReasonOverwritten},
+		"null":               {put("null"), leader.ReasonOverwritten},
+		"an array":           {put(`[{"id":"x"}]`), leader.ReasonOverwritten},
+		"deep objects":       {put(strings.Repeat(`{"a":`, 3000)), leader.ReasonOverwritten},
+		"deep arrays":        {put(`{"meta":` + strings.Repeat("[", 15000) + `}`), leader.ReasonOverwritten},
+		"wrong types":        {put(`{"id":7,"token":true,"ttl":"long"}`), leader.ReasonOverwritten},
+		"a negative TTL":     {put(`{"id":"x","token":"y","ttl":-5}`), leader.ReasonOverwritten},
+		"a huge number":      {put(`{"id":"x","token":"y","ttl":1e400}`), leader.ReasonOverwritten},
+		"a huge term":        {put(`{"id":"x","token":"y","ttl":1000,"term":18446744073709551615}`), leader.ReasonOverwritten},
+		"a vacancy, no mark": {put(`{"reason":"operator","by":"operator"}`), leader.ReasonOverwritten},
+		"another claim":      {put(`{"id":"x","token":"y","ttl":500}`), leader.ReasonSuperseded},
+		"a deletion":         {func(st *memstore.Store) { st.Delete("g") }, leader.ReasonDeleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, cfg := memstore.New(), config("a")
+				var lost leader.Reason
+				cfg.Hooks.Transition = func(tr leader.Transition) {
+					if tr.Event == leader.EventDemoted {
+						lost = tr.Reason
+					}
+				}
+				a, b := start(t, st, cfg), start(t, st, config("b"))
+				mustLead(t, a, b)
+				first := a.Term()
+				c.do(st)
+				synctest.Wait()
+				if lost != c.reason || a.Term() == first {
+					t.Errorf("the term ended as %q, want %q: %s", lost, c.reason, status(a))
+				}
+				time.Sleep(2 * wait)
+				if a.IsLeader() == b.IsLeader() {
+					t.Fatalf("%s; %s", status(a), status(b))
+				}
+				// Both still take part.
+				from, to := a, b
+				if b.IsLeader() {
+					from, to = b, a
+				}
+				if err := from.Resign(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				mustLead(t, to, from)
+			})
 		})
 	}
 }
@@ -501,6 +548,9 @@ func TestWhatStoodThereBeforeBlocksForTheLeaseThatItMayHave(t *testing.T) {
 		"garbage, a MaxAge of a day":        {"garbage", 0, 24 * hour, hour, false},
 		"a record without a lease, both":    {`{"id":"x"}`, 2 * ttl, 4 * ttl, 2 * ttl, false},
 		"a plain name, the set is longer":   {"host-7", 4 * ttl, 2 * ttl, 2 * ttl, false},
+		"an empty object":                   {"{}", 0, 0, ttl, true},
+		"a vacancy without its mark":        {`{"reason":"cleared","by":"operator"}`, 0, 0, ttl, true},
+		"a lease beyond all numbers":        {`{"id":"x","token":"y","ttl":1e30}`, 0, 0, ttl, true},
 		"a record with the longest lease":   {`{"id":"x","ttl":9007199254740992}`, 0, 0, hour, false},
 		"a record with a lease of its own":  {`{"id":"x","ttl":7000}`, hour, 0, 7 * time.Second, false},
 		"a record with a lease, and MaxAge": {`{"id":"x","ttl":7000}`, 0, 2 * ttl, 7 * time.Second, false},
