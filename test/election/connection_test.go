@@ -58,7 +58,8 @@ func TestAConnectionThatGaveUpEndsAllThatRanOnIt(t *testing.T) {
 	await(t, leads)
 
 	cfg.Hooks, cfg.InstanceID = leader.Hooks{}, "b"
-	e, err := leader.NewElection(srv.Connect(t, impatient()...), cfg)
+	lost := srv.Connect(t, impatient()...)
+	e, err := leader.NewElection(lost, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,25 +106,20 @@ func TestAConnectionThatGaveUpEndsAllThatRanOnIt(t *testing.T) {
 	if code := livez(); code != http.StatusServiceUnavailable {
 		t.Errorf("/livez: %d on a closed connection", code)
 	}
+	if s := e.Status(); s.ConnectionStatus != "CLOSED" || s.IsLeader {
+		t.Errorf("on a closed connection: %+v", s)
+	}
+	again, err := leader.NewElection(lost, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Start(t.Context()); !errors.Is(err, leader.ErrConnectionClosed) {
+		t.Errorf("another election on that connection: %v", err)
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	if all := strings.Join(warned, "\n"); !strings.Contains(all, "gives up after 2 attempts") {
 		t.Errorf("warned of %q at the start", all)
-	}
-}
-
-func TestAnElectionOnAClosedConnectionIsRefused(t *testing.T) {
-	t.Parallel()
-	nc := natslab.Start(t).Connect(t)
-	nc.Close()
-	e, err := leader.NewElection(nc, leader.ElectionConfig{
-		Bucket: "b", Group: "g", InstanceID: "a", TTL: long, HeartbeatInterval: time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Start(t.Context()); !errors.Is(err, leader.ErrConnectionClosed) {
-		t.Error(err)
 	}
 }
 

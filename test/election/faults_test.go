@@ -81,23 +81,6 @@ func TestTermOutlivesLostConnections(t *testing.T) {
 	g.handover(a, b)
 }
 
-func TestDisconnectGraceEndsTheTermBeforeTheLease(t *testing.T) {
-	t.Parallel()
-	srv := natslab.Start(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
-	g := newGroup(t, "b")
-	grace := func(c *leader.ElectionConfig) { c.DisconnectGracePeriod = short / 4 }
-	a := g.join(natslab.Connect(t, proxy.URL()), "a", grace)
-	g.leader()
-	proxy.Cut()
-	g.await("a is demoted", func() bool { return a.told() == "promote demote" })
-	if why := a.lost(); why != leader.ReasonDisconnected {
-		t.Errorf("the reason is %q", why)
-	}
-	proxy.Resume()
-	g.await("a leads again", a.IsLeader)
-}
-
 // The caller's connection may keep what is published while it is down, and send
 // it after reconnecting. Nothing of that may make or depose a leader.
 func TestReconnectBufferMakesNoLeader(t *testing.T) {

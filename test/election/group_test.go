@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -105,20 +104,6 @@ func (g *group) candidate(nc *nats.Conn, id string, tweaks ...tweak) *member {
 	cfg := g.config(id, tweaks)
 	m.watch(&cfg)
 	e, err := leader.NewElection(nc, cfg)
-	if err != nil {
-		g.tb.Fatal(err)
-	}
-	m.enlist(e)
-	return m
-}
-
-// over makes a candidate over a store that others may share.
-func (g *group) over(st store.Store, id string, tweaks ...tweak) *member {
-	g.tb.Helper()
-	m := &member{g: g, id: id, calls: map[string]int{}}
-	cfg := g.config(id, tweaks)
-	m.watch(&cfg)
-	e, err := leader.NewElectionWithStore(st, cfg)
 	if err != nil {
 		g.tb.Fatal(err)
 	}
@@ -221,13 +206,6 @@ func (m *member) succeed() {
 	m.g.tb.Fatalf("%s never leads\n%s", m.id, m.g.report())
 }
 
-func (m *member) stop(opts leader.StopOptions) {
-	m.g.tb.Helper()
-	if err := m.StopWithContext(natslab.Within(m.g.tb), opts); err != nil {
-		m.g.tb.Errorf("stopping %s: %v", m.id, err)
-	}
-}
-
 // count is how many calls of a kind, or of a kind and outcome, ended so far.
 func (m *member) count(call string) int {
 	m.mu.Lock()
@@ -246,16 +224,6 @@ func (m *member) noted(kind string) []string {
 		}
 	}
 	return texts
-}
-
-// latest is what the member heard last about who leads.
-func (m *member) latest() leader.LeaderInfo {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.heard) == 0 {
-		return leader.LeaderInfo{}
-	}
-	return m.heard[len(m.heard)-1]
 }
 
 // told is the callbacks' story so far.

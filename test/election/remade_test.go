@@ -1,15 +1,11 @@
 package election_test
 
 import (
-	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -45,38 +41,4 @@ func TestNobodyLeadsBesideTheLeaderOfADeletedBucket(t *testing.T) {
 	if w := strings.Join(b.noted(leader.NoteWarning), "\n"); !strings.Contains(w, "made less than a lease ago") {
 		t.Errorf("warned of %q", w)
 	}
-}
-
-// Only what is left of a lease is waited for.
-func TestABucketThatIsOlderThanALeaseIsNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	srv := natslab.Start(t)
-	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "b"})
-	nc := srv.Connect(t)
-	st, err := natsstore.New(nc, "b", natsstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(st.Close)
-	older(t, st, 2*short)
-	g := newGroup(t, "b")
-	a := g.over(st, "a", ttl(short), graceful)
-	a.start()
-	g.leader()
-	// A machine that stalls may leave no time to ask for the age.
-	if w := strings.Join(a.noted(leader.NoteWarning), "\n"); w != "" && !strings.Contains(w, "did not tell its age") {
-		t.Errorf("warned of %q", w)
-	}
-}
-
-// older waits until the bucket of st is older than d.
-func older(tb testing.TB, st *natsstore.Store, d time.Duration) {
-	tb.Helper()
-	natslab.Eventually(tb, "the bucket is old enough", func(ctx context.Context) error {
-		r, err := st.Check(ctx, store.CheckRequest{TTL: short})
-		if err == nil && r.Age < d {
-			err = fmt.Errorf("its age is %v", r.Age)
-		}
-		return err
-	})
 }

@@ -42,21 +42,6 @@ func startWith(t *testing.T, nc *nats.Conn, replicas int) (warnings []string, er
 	return warnings, err
 }
 
-func TestReplicasThatAreAskedForAreMade(t *testing.T) {
-	t.Parallel()
-	nc := natslab.StartCluster(t, 5).Connect(t)
-	if _, err := startWith(t, nc, 5); err != nil {
-		t.Fatal(err)
-	}
-	s, err := natslab.JetStream(t, nc).Stream(natslab.Within(t), "KV_b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := s.CachedInfo().Config.Replicas; n != 5 {
-		t.Errorf("%d replicas", n)
-	}
-}
-
 func TestReplicasThatCannotBeKeptAreRefused(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)

@@ -88,79 +88,61 @@ func TestThousandElectionsOnOneConnection(t *testing.T) {
 	const goroutinesEach, heapEach = 1, 16 << 10
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "b"})
-	for name, share := range map[string]bool{"OwnStores": false, "OneStore": true} {
-		t.Run(name, func(t *testing.T) {
-			make1000 := func(id string) []leader.Election {
-				t.Helper()
-				nc := srv.Connect(t)
-				var st *natsstore.Store
-				if share {
-					var err error
-					if st, err = natsstore.New(nc, "b", natsstore.Options{}); err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(st.Close)
-				}
-				es := make([]leader.Election, n)
-				for i := range es {
-					cfg := leader.ElectionConfig{
-						Bucket: "b", Group: fmt.Sprintf("%s.g%04d", name, i), InstanceID: id, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
-						// The renewals would only disturb the count.
-						TTL: 10 * long, HeartbeatInterval: 3 * long,
-					}
-					var err error
-					if st != nil {
-						es[i], err = leader.NewElectionWithStore(st, cfg)
-					} else {
-						es[i], err = leader.NewElection(nc, cfg)
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
-				return es
+	make1000 := func(id string) []leader.Election {
+		t.Helper()
+		nc := srv.Connect(t)
+		es := make([]leader.Election, n)
+		for i := range es {
+			var err error
+			if es[i], err = leader.NewElection(nc, leader.ElectionConfig{
+				Bucket: "b", Group: fmt.Sprintf("g%04d", i), InstanceID: id, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
+				// The renewals would only disturb the count.
+				TTL: 10 * long, HeartbeatInterval: 3 * long,
+			}); err != nil {
+				t.Fatal(err)
 			}
-			measure := func(id string, settled func(leader.Election) bool) {
-				t.Helper()
-				before := usage()
-				es := make1000(id)
-				begun := time.Now()
-				var all sync.WaitGroup
-				for _, e := range es {
-					all.Go(func() {
-						// Its end would be the election's.
-						if err := e.Start(t.Context()); err != nil {
-							t.Error(err)
-						}
-					})
+		}
+		return es
+	}
+	measure := func(id string, settled func(leader.Election) bool) {
+		t.Helper()
+		before := usage()
+		es := make1000(id)
+		begun := time.Now()
+		var all sync.WaitGroup
+		for _, e := range es {
+			all.Go(func() {
+				// Its end would be the election's.
+				if err := e.Start(t.Context()); err != nil {
+					t.Error(err)
 				}
-				all.Wait()
-				t.Logf("%s: started after %v", id, time.Since(begun))
-				awaitAll(t, es, settled)
-				t.Logf("%s: settled after %v", id, time.Since(begun))
-				t.Cleanup(func() { stopThem(t, es) })
-				// What the connection itself needs, in the client and in the
-				// server of this process.
-				const besides = 50
-				var used consumption
-				natslab.Eventually(t, id+": few goroutines once all that was under way has ended", func(context.Context) error {
-					if used = usage().sub(before); used.goroutines > goroutinesEach*n+besides {
-						return fmt.Errorf("%d for %d elections", used.goroutines, n)
-					}
-					return nil
-				})
-				t.Logf("%s: %.2f goroutines and %d bytes of heap per election", id, float64(used.goroutines)/n, used.heap/n)
-				if used.heap > 4*heapEach*n { // loosely: the race detector and the server are in it
-					t.Errorf("%s: %d bytes for %d elections", id, used.heap, n)
-				}
-				runtime.KeepAlive(es)
+			})
+		}
+		all.Wait()
+		t.Logf("%s: started after %v", id, time.Since(begun))
+		awaitAll(t, es, settled)
+		t.Logf("%s: settled after %v", id, time.Since(begun))
+		t.Cleanup(func() { stopThem(t, es) })
+		// What the connection itself needs, in the client and in the server of
+		// this process.
+		const besides = 50
+		var used consumption
+		natslab.Eventually(t, id+": few goroutines once all that was under way has ended", func(context.Context) error {
+			if used = usage().sub(before); used.goroutines > goroutinesEach*n+besides {
+				return fmt.Errorf("%d for %d elections", used.goroutines, n)
 			}
-			measure("leader", func(e leader.Election) bool { return e.IsLeader() })
-			measure("follower", func(e leader.Election) bool { return e.LeaderID() == "leader" })
-			if c := srv.Consumers("KV_b"); c != 0 {
-				t.Errorf("%d consumers on the server", c)
-			}
+			return nil
 		})
+		t.Logf("%s: %.2f goroutines and %d bytes of heap per election", id, float64(used.goroutines)/n, used.heap/n)
+		if used.heap > 4*heapEach*n { // loosely: the race detector and the server are in it
+			t.Errorf("%s: %d bytes for %d elections", id, used.heap, n)
+		}
+		runtime.KeepAlive(es)
+	}
+	measure("leader", func(e leader.Election) bool { return e.IsLeader() })
+	measure("follower", func(e leader.Election) bool { return e.LeaderID() == "leader" })
+	if c := srv.Consumers("KV_b"); c != 0 {
+		t.Errorf("%d consumers on the server", c)
 	}
 }
 

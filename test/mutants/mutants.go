@@ -389,7 +389,7 @@ func reviewedLabs() []mutant {
 func covers() []cover {
 	return []cover{
 		{20, "Nothing of ours writes with a TTL of the server, so there is none to be dropped; a bucket that would expire leases is refused.",
-			check{pkg: "test/election", run: "^TestStartRefusesABucketThatExpiresLeases$"}},
+			onNATS("^TestCheck$")},
 		{19, "A consumer for each watch, or one more with each reconnection, would show in the count of the server's consumers.",
 			onNATS("^TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost$")},
 		{31, "Labels are those of the configuration; a role that is removed leaves no series.",
