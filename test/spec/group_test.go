@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -37,7 +36,6 @@ type group struct {
 
 	mu      sync.Mutex
 	members []*member
-	counted claims
 }
 
 func newGroup(tb testing.TB, bucket string) *group {
@@ -59,18 +57,8 @@ type member struct {
 	losses   []leader.Reason // why terms ended
 	renewals int             // since the latest promotion
 	promoted time.Time       // the latest
-	ofClaim  map[string]int  // renewals of each claim, by its correlation
-	latest   string          // correlation of the latest promotion that was told
-	cooled   int             // renewals of its claim before it
-	why      leader.Reason   // for that claim
 
 	proxy *natslab.Proxy // of a member that joined behind one
-}
-
-// claims counts what candidates have called.
-type claims struct {
-	made      int // acquisitions that may have succeeded
-	disturbed int // calls that failed, but for lost races
 }
 
 func (g *group) stopAll() {
@@ -97,10 +85,6 @@ func ttl(d time.Duration) tweak {
 	return func(c *leader.ElectionConfig) { c.TTL, c.HeartbeatInterval = d, d/4 }
 }
 
-func backoff(d time.Duration) tweak {
-	return func(c *leader.ElectionConfig) { c.Campaign.Backoff = d }
-}
-
 // candidate returns a candidate that was not started.
 func (g *group) candidate(nc *nats.Conn, id string, tweaks ...tweak) *member {
 	g.tb.Helper()
@@ -113,7 +97,7 @@ func (g *group) candidate(nc *nats.Conn, id string, tweaks ...tweak) *member {
 	if cfg.TTL == long {
 		cfg.AcquireGrace = leader.GraceOff // no test waits for that long because its bucket is new
 	}
-	m := &member{g: g, id: id, ofClaim: map[string]int{}}
+	m := &member{g: g, id: id}
 	cfg.Hooks = leader.Hooks{Transition: m.transition, Call: m.call, Note: m.noteOf}
 	e, err := leader.NewElection(nc, cfg)
 	if err != nil {
@@ -148,26 +132,6 @@ func (g *group) joinBehind(srv *natslab.Server, id string, tweaks ...tweak) *mem
 	return m
 }
 
-func (g *group) count(c leader.Call) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if c.Outcome == store.Conflict {
-		return
-	}
-	if c.Kind == "acquire" {
-		g.counted.made++
-	}
-	if c.Outcome != store.OK {
-		g.counted.disturbed++
-	}
-}
-
-func (g *group) claims() claims {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.counted
-}
-
 func (m *member) note(f func()) {
 	m.mu.Lock()
 	f()
@@ -185,7 +149,6 @@ func (m *member) transition(t leader.Transition) {
 		switch {
 		case t.To == leader.StateLeader:
 			m.renewals, m.promoted = 0, t.At
-			m.latest, m.cooled, m.why = t.Correlation, m.ofClaim[t.Correlation], t.Reason
 		case t.From == leader.StateLeader:
 			m.losses = append(m.losses, t.Reason)
 		}
@@ -193,11 +156,9 @@ func (m *member) transition(t leader.Transition) {
 }
 
 func (m *member) call(c leader.Call) {
-	m.g.count(c)
 	m.note(func() {
 		if c.Kind == "renew" && c.Err == nil {
 			m.renewals++
-			m.ofClaim[c.Correlation]++
 		}
 	})
 }
@@ -227,28 +188,6 @@ func (m *member) lost() []leader.Reason {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.losses)
-}
-
-// wasLeftIt reports whether the member's latest term was one that its
-// predecessor offered to it or left to all.
-func (m *member) wasLeftIt() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.why == leader.ReasonOffered || m.why == leader.ReasonVacant
-}
-
-// coolDown returns how many renewals the latest term's claim took before its
-// promotion. Who leads may be told of it a little later.
-func (m *member) coolDown() (renewals int) {
-	m.g.tb.Helper()
-	m.g.await(m.id+" is told of its promotion", func() bool {
-		term := m.Term()
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		renewals = m.cooled
-		return term.IsZero() || term.Correlation() == m.latest
-	})
-	return renewals
 }
 
 func (m *member) renewed() int {

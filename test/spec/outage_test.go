@@ -1,7 +1,6 @@
 package spec_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -11,38 +10,6 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
-
-// With a back-off, an outage of the server that outlasts the lease does not
-// change the leader, even if the leader is the last to be connected again.
-func TestLastLeaderComesBackAfterARestartOfTheServer(t *testing.T) {
-	t.Parallel()
-	srv := natslab.Start(t)
-	ensure(t, srv.Connect(t), "b")
-	proxy := natslab.NewProxy(t, srv.Addr())
-	g := newGroup(t, "b")
-	a := g.join(natslab.Connect(t, proxy.URL()), "a", ttl(short), backoff(long))
-	a.leads()
-	for _, id := range []string{"b", "c", "d"} {
-		g.join(srv.Connect(t), id, ttl(short), backoff(long)).follows(a)
-	}
-	watcher := srv.Connect(t)
-	for range 3 {
-		term := a.Term()
-		proxy.Cut()
-		srv.Restart()
-		// From now on the others would claim the key, were it not for their
-		// back-off.
-		for info, err := range leader.Observe(within(t), watcher, "b", "g") {
-			if err == nil && info.ID != "a" && info.Term != 0 {
-				break
-			}
-		}
-		proxy.Resume()
-		if l := g.leaderAfter(term); l != a {
-			t.Fatalf("%s leads after the outage\n%s", l.id, g.report())
-		}
-	}
-}
 
 // A bucket that is deleted under its elections is noticed and told of; the
 // elections wait for it.
@@ -95,35 +62,4 @@ func TestLeaderWithoutAConnectionIsDemotedAfterTheGrace(t *testing.T) {
 	}
 	proxy.Resume()
 	a.leads()
-}
-
-// The campaign goes on in the background until the context of Start ends.
-func TestCampaignOnARealServerGoesOnUntilItsContextEnds(t *testing.T) {
-	t.Parallel()
-	srv := natslab.Start(t)
-	admin := srv.Connect(t)
-	ensure(t, admin, "b")
-	kv := open(t, admin, "b")
-	g := newGroup(t, "b")
-	a := g.candidate(srv.Connect(t), "a", ttl(short))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if err := a.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 4 {
-		g.await("a is told of another term", func() bool { return strings.Count(a.told(), "won") > i })
-		if i == 3 {
-			break
-		}
-		if err := kv.Delete(within(t), "g"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cancel()
-	g.await("a has stopped", func() bool { return a.Status().State == leader.StateStopped })
-	g.await("all is told", func() bool { return strings.HasSuffix(a.told(), "lost") })
-	if won, lost := strings.Count(a.told(), "won"), strings.Count(a.told(), "lost"); won != 4 || lost != 4 {
-		t.Errorf("told %s", a.told())
-	}
 }
