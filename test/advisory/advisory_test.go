@@ -304,25 +304,6 @@ func history(ctx context.Context, js jetstream.JetStream, stream string, subject
 	}
 }
 
-func TestStreamAnswersWhoLedAtAnyTime(t *testing.T) {
-	t.Parallel()
-	for name, connect := range map[string]func(t *testing.T) func() *nats.Conn{
-		"R1": func(t *testing.T) func() *nats.Conn {
-			srv := natslab.Start(t)
-			return func() *nats.Conn { return srv.Connect(t) }
-		},
-		"R3": func(t *testing.T) func() *nats.Conn {
-			cluster := natslab.StartCluster(t, 3)
-			return func() *nats.Conn { return cluster.Connect(t) }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			whoLed(t, connect(t))
-		})
-	}
-}
-
 // reaches waits until what the connection publishes is stored. A stream of a
 // cluster may have no leader for a moment after it was made, and the servers
 // hear of its interest one after the other; what is published before is lost.
@@ -335,7 +316,10 @@ func reaches(t *testing.T, nc *nats.Conn, subject string) {
 	})
 }
 
-func whoLed(t *testing.T, connect func() *nats.Conn) {
+func TestStreamInAClusterAnswersWhoLedAtAnyTime(t *testing.T) {
+	t.Parallel()
+	cluster := natslab.StartCluster(t, 3)
+	connect := func() *nats.Conn { return cluster.Connect(t) }
 	js := natslab.JetStream(t, connect())
 	natslab.Eventually(t, "stream made", func(ctx context.Context) error {
 		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "LEADER_HISTORY", Subjects: []string{"leader-advisory.>"}})
@@ -440,29 +424,6 @@ func TestSubscriptionEndsWithItsContextAndWithItsConnection(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("%d errors", n)
-	}
-}
-
-// A bucket republishes its records below leader.<bucket>, whatever its name;
-// advisories are not among them.
-func TestAdvisoriesAndRepublishedRecordsAreKeptApart(t *testing.T) {
-	t.Parallel()
-	srv := natslab.Start(t)
-	connect := func() *nats.Conn { return srv.Connect(t) }
-	records := record(t, connect(), "leader.>")
-	heard := record(t, connect(), "leader-advisory.>")
-	handOver(t, connect, func() leader.Hooks { return advisory.Hooks(connect(), advisory.Options{}) })
-	for _, m := range heard.until(t, stopped("b")) {
-		decode(t, m)
-	}
-	for {
-		m, err := records.sub.NextMsg(time.Millisecond)
-		if err != nil {
-			return
-		}
-		if a, err := advisory.Decode(m.Data); err == nil {
-			t.Errorf("%s carries %+v", m.Subject, a)
-		}
 	}
 }
 

@@ -78,40 +78,31 @@ func checkRoll(t *testing.T, all []rollcall.Candidate, term uint64) {
 	}
 }
 
-func TestCandidatesAnswerTheRollCall(t *testing.T) {
+func TestCandidatesOfAClusterAnswerTheRollCall(t *testing.T) {
 	t.Parallel()
-	single := natslab.Start(t)
 	cluster := natslab.StartCluster(t, 3)
-	for name, connect := range map[string]func() *nats.Conn{
-		"one server":         func() *nats.Conn { return single.Connect(t) },
-		"a cluster of three": func() *nats.Conn { return cluster.Connect(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := start(t, connect(), "a", 1)
-			term := awaitLeader(t, a).Term
-			b := start(t, connect(), "b", 2)
-			awaitLeader(t, b)
-			asker := connect()
-			// The subscription of b may be on its way to the server that is
-			// asked.
-			natslab.Eventually(t, "two answers", func(ctx context.Context) error {
-				if all, err := rollcall.All(ctx, asker, bucket, group); len(all) != 2 {
-					return errors.Join(errors.New("not yet"), err)
-				}
-				return nil
-			})
-			checkRoll(t, roll(t, asker), term)
-			if err := errors.Join(a.Stop(), b.Stop()); err != nil {
-				t.Fatal(err)
-			}
-			natslab.Eventually(t, "silence after the stop", func(ctx context.Context) error {
-				if all, err := rollcall.All(ctx, asker, bucket, group); err != nil || len(all) != 0 {
-					return errors.Join(errors.New("somebody answers"), err)
-				}
-				return nil
-			})
-		})
+	a := start(t, cluster.Connect(t), "a", 1)
+	term := awaitLeader(t, a).Term
+	b := start(t, cluster.Connect(t), "b", 2)
+	awaitLeader(t, b)
+	asker := cluster.Connect(t)
+	// The subscription of b may be on its way to the server that is asked.
+	natslab.Eventually(t, "two answers", func(ctx context.Context) error {
+		if all, err := rollcall.All(ctx, asker, bucket, group); len(all) != 2 {
+			return errors.Join(errors.New("not yet"), err)
+		}
+		return nil
+	})
+	checkRoll(t, roll(t, asker), term)
+	if err := errors.Join(a.Stop(), b.Stop()); err != nil {
+		t.Fatal(err)
 	}
+	natslab.Eventually(t, "silence after the stop", func(ctx context.Context) error {
+		if all, err := rollcall.All(ctx, asker, bucket, group); err != nil || len(all) != 0 {
+			return errors.Join(errors.New("somebody answers"), err)
+		}
+		return nil
+	})
 }
 
 func TestAnswerNeverGoesIntoTheBucket(t *testing.T) {
@@ -131,21 +122,6 @@ func TestAnswerNeverGoesIntoTheBucket(t *testing.T) {
 	roll(t, nc) // questions are answered in order: the one before has been looked at
 	if e, err := st.Get(natslab.Within(t), "bait"); err != nil || e.Revision != 0 {
 		t.Errorf("revision %d, %v: %s", e.Revision, err, e.Value)
-	}
-}
-
-func TestMissingRightToAskIsTold(t *testing.T) {
-	t.Parallel()
-	srv := natslab.Start(t, natslab.Users(natslab.Admin(), &server.User{
-		Username: "observer", Password: "observer",
-		Permissions: &server.Permissions{
-			Publish:   &server.SubjectPermission{Deny: []string{">"}},
-			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
-		},
-	}))
-	nc := srv.Connect(t, nats.UserInfo("observer", "observer"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-	if all, err := rollcall.All(natslab.Within(t), nc, bucket, group); !errors.Is(err, rollcall.ErrNoAnswer) || len(all) != 0 {
-		t.Errorf("%v: %+v", err, all)
 	}
 }
 
