@@ -1,4 +1,7 @@
-package election_test
+// Package programs_test builds programs and runs them against nats-server, as
+// users do. What it reads, the README and what the go command builds, is out of
+// sight of the test cache: run it with -count=1.
+package programs_test
 
 import (
 	"bufio"
