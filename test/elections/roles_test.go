@@ -1,9 +1,13 @@
-package roles_test
+package elections_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"runtime"
+	"runtime/pprof"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,17 +21,17 @@ import (
 
 // Leases that are long enough for a busy machine, so that roles move when they
 // are asked for and not because a renewal was late.
-const lease = 20 * time.Second
+const rolesLease = 20 * time.Second
 
 func TestRolesSettleEvenlyInAClusterAndMoveBackGently(t *testing.T) {
 	t.Parallel()
 	cluster := natslab.StartCluster(t, 3)
-	ensure(t, cluster.Connect(t), natsstore.BucketConfig{Replicas: 3})
+	ensure(t, cluster.Connect(t), natsstore.BucketConfig{Bucket: rolesBucket, Replicas: 3})
 	f := newFleet(t, 40)
 	is := make([]*instance, 4)
 	begun := time.Now()
 	for n := range is {
-		is[n] = f.start(cluster.Connect(t), template(fmt.Sprint("i", n), lease))
+		is[n] = f.start(cluster.Connect(t), template(fmt.Sprint("i", n), rolesLease))
 	}
 	f.settled([]int{10, 10, 10, 10}, is...)
 	t.Logf("settled after %v and %d handovers", time.Since(begun), f.moved())
@@ -44,7 +48,7 @@ func TestRolesSettleEvenlyInAClusterAndMoveBackGently(t *testing.T) {
 	t.Logf("taken over with %d handovers", f.moved())
 
 	begun = time.Now()
-	is[3] = f.start(cluster.Connect(t), template("i3", lease))
+	is[3] = f.start(cluster.Connect(t), template("i3", rolesLease))
 	f.settled([]int{10, 10, 10, 10}, is...)
 	n := f.moved()
 	t.Logf("moved back in %v and %d handovers", time.Since(begun), n)
@@ -71,9 +75,9 @@ func TestThousandRolesNeedOneWatch(t *testing.T) {
 			t.Parallel()
 			srv := natslab.Start(t)
 			if foreign {
-				natslab.KV(t, srv.Connect(t), jetstream.KeyValueConfig{Bucket: bucket, Storage: jetstream.FileStorage})
+				natslab.KV(t, srv.Connect(t), jetstream.KeyValueConfig{Bucket: rolesBucket, Storage: jetstream.FileStorage})
 			} else {
-				ensure(t, srv.Connect(t), natsstore.BucketConfig{})
+				ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: rolesBucket})
 			}
 			nc := srv.Connect(t)
 			before := subscriptions(t, srv)
@@ -88,7 +92,7 @@ func TestThousandRolesNeedOneWatch(t *testing.T) {
 			// On a busy machine a consumer may have been given up, and another
 			// made; the server removes the first after a while.
 			natslab.Eventually(t, "no more than the watch needs", func(context.Context) error {
-				consumers, subs := srv.Consumers("KV_"+bucket), subscriptions(t, srv)-before
+				consumers, subs := srv.Consumers("KV_"+rolesBucket), subscriptions(t, srv)-before
 				// The watch, its replies, those of its writes, and those of the
 				// connection's requests and publishes.
 				if consumers != want || subs > 7 {
@@ -114,7 +118,7 @@ func subscriptions(t *testing.T, srv *natslab.Server) int {
 func TestThousandRenewalsArePipelined(t *testing.T) {
 	const n, delay = many, 50 * time.Millisecond
 	srv := natslab.Start(t)
-	ensure(t, srv.Connect(t), natsstore.BucketConfig{})
+	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: rolesBucket})
 	proxy := natslab.NewProxy(t, srv.Addr())
 	proxy.Delay(delay, natslab.ToServer, natslab.ToClient)
 	calls := &stopwatch{renewed: make(map[string]int)}
@@ -180,4 +184,75 @@ func (s *stopwatch) times() []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(slices.Values(s.took))
+}
+
+// A role costs a process one goroutine and a few kilobytes. The test runs
+// alone, since it measures the process.
+func TestThousandRolesCostOneGoroutineEach(t *testing.T) {
+	const n, heapEach = many, 8 << 10
+	srv := natslab.Start(t)
+	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: rolesBucket})
+	for _, id := range []string{"leader", "follower"} {
+		nc := srv.Connect(t)
+		goroutines, heap := usageOfRoles()
+		m, err := leader.NewRoleManager(nc, template(id, 10*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = m.Stop() })
+		for i := range n {
+			if err := m.Add(t.Context(), leader.Role{
+				Name: fmt.Sprintf("role.%04d", i), OnPromote: func(context.Context, string) {}, OnDemote: func() {},
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun := time.Now()
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		started := time.Since(begun)
+		natslab.Eventually(t, "every role has a leader", func(context.Context) error {
+			for _, r := range m.Roles() {
+				if r.LeaderID != "leader" {
+					return fmt.Errorf("%s: %+v", r.Name, r.ElectionStatus)
+				}
+			}
+			return nil
+		})
+		settled := time.Since(begun)
+		after, now := usageOfRoles()
+		each, heapBytes := after-goroutines, int(now-heap)
+		const besides = 50 // for the connection, in the client and in the server of this process
+		if each > n+besides {
+			t.Errorf("%s: %d goroutines", id, each)
+		}
+		t.Logf("%s: %.2f goroutines and %d bytes for each role; started in %v, settled in %v",
+			id, float64(each)/n, heapBytes/n, started, settled)
+		// Loosely: the server of this process keeps 4 MB of what the leader
+		// wrote, and the race detector may be in it.
+		if heapBytes > 2*heapEach*n {
+			t.Errorf("%s: %d bytes", id, heapBytes)
+		}
+		runtime.KeepAlive(m)
+	}
+}
+
+// usageOfRoles counts the goroutines, but for those that an election has for
+// the first TTL only, in case that its watch tells nothing of pauses, and the
+// heap.
+func usageOfRoles() (goroutines int, heap int64) {
+	runtime.GC()
+	runtime.GC() // what finalizers and pools released
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	var stacks bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+	for alike := range strings.SplitSeq(stacks.String(), "\n\n") {
+		var n int
+		if _, err := fmt.Sscanf(strings.TrimSpace(alike), "%d @", &n); err == nil && !strings.Contains(alike, "(*election).join") {
+			goroutines += n
+		}
+	}
+	return goroutines, int64(m.HeapAlloc)
 }

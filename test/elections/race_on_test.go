@@ -1,6 +1,6 @@
 //go:build race
 
-package roles_test
+package elections_test
 
 // many roles are fewer here: the race detector makes everything about ten times
 // slower.

@@ -1,4 +1,4 @@
-package spec_test
+package elections_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -31,7 +32,7 @@ func TestTenWorkersInOneProgramWorkOneAtATime(t *testing.T) {
 func tenWorkers(t *testing.T, connect func() *nats.Conn) {
 	const n = 10
 	bucket := "DEMO_ELECTION" + fmt.Sprint(len(t.Name()))
-	ensure(t, connect(), bucket)
+	ensure(t, connect(), natsstore.BucketConfig{Bucket: bucket})
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var working atomic.Int32
@@ -75,7 +76,7 @@ func tenWorkers(t *testing.T, connect func() *nats.Conn) {
 			if i%2 != 0 && len(had) < n-1 {
 				stops[i]()
 			}
-		case <-within(t).Done():
+		case <-natslab.Within(t).Done():
 			t.Fatalf("%d of %d workers had their turn", len(had), n)
 		}
 	}

@@ -1,4 +1,4 @@
-package histories_test
+package elections_test
 
 import (
 	"context"
@@ -17,24 +17,24 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// bucket is where the histories happen; each has keys of its own.
-const bucket = "histories"
+// historiesBucket is where the histories happen; each has keys of its own.
+const historiesBucket = "histories"
 
-// open makes the bucket, and a store over each connection and one that no fault
-// meets.
-func open(t *testing.T, replicas int, sound *nats.Conn, conns []*nats.Conn) []store.Store {
+// openStores makes the bucket, and a store over each connection and one that no
+// fault meets.
+func openStores(t *testing.T, replicas int, sound *nats.Conn, conns []*nats.Conn) []store.Store {
 	t.Helper()
 	natslab.Eventually(t, "bucket made", func(ctx context.Context) error {
 		js := natslab.JetStream(t, sound)
-		if err := natsstore.EnsureBucket(ctx, js, natsstore.BucketConfig{Bucket: bucket, Replicas: replicas}); err != nil {
+		if err := natsstore.EnsureBucket(ctx, js, natsstore.BucketConfig{Bucket: historiesBucket, Replicas: replicas}); err != nil {
 			return err
 		}
-		_, err := js.KeyValue(ctx, bucket)
+		_, err := js.KeyValue(ctx, historiesBucket)
 		return err
 	})
 	var stores []store.Store
 	for _, nc := range append(conns, sound) {
-		st, err := natsstore.New(nc, bucket, natsstore.Options{})
+		st, err := natsstore.New(nc, historiesBucket, natsstore.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestBucketOnOneServerIsLinearizable(t *testing.T) {
 	srv := natslab.Start(t)
 	proxies, conns := behind(t, 5, srv.Addr())
 	trial.HistoryWithFaults(t, histories.Judge{CurrentConflicts: true}, trial.Faulted{
-		Stores: open(t, 1, srv.Connect(t), conns),
+		Stores: openStores(t, 1, srv.Connect(t), conns),
 		Faults: append(spoiled(proxies), trial.Fault{Name: "the server restarts", Happen: func(*rand.Rand) { srv.Restart() }}),
 		Enough: enough,
 	})
@@ -104,7 +104,7 @@ func TestBucketInAClusterIsLinearizable(t *testing.T) {
 	}
 	proxies, conns := behind(t, 6, servers...)
 	sound := cluster.Connect(t)
-	stores := open(t, 3, sound, conns)
+	stores := openStores(t, 3, sound, conns)
 	faults := append(spoiled(proxies),
 		trial.Fault{Name: "kill", Happen: func(r *rand.Rand) {
 			p := cluster.Nodes[r.IntN(3)]
@@ -114,7 +114,7 @@ func TestBucketInAClusterIsLinearizable(t *testing.T) {
 			cluster.AwaitReady()
 		}},
 		trial.Fault{Name: "kill of the stream's leader", Happen: func(*rand.Rand) {
-			p := cluster.StreamLeader(sound, "KV_"+bucket)
+			p := cluster.StreamLeader(sound, "KV_"+historiesBucket)
 			p.Kill()
 			<-time.After(rand.N(time.Second))
 			p.Run()
@@ -122,7 +122,7 @@ func TestBucketInAClusterIsLinearizable(t *testing.T) {
 		}},
 		trial.Fault{Name: "step-down of the stream's leader", Happen: func(*rand.Rand) {
 			// It may have none just now, which is a fault as well.
-			_, _ = sound.Request("$JS.API.STREAM.LEADER.STEPDOWN.KV_"+bucket, nil, 2*time.Second)
+			_, _ = sound.Request("$JS.API.STREAM.LEADER.STEPDOWN.KV_"+historiesBucket, nil, 2*time.Second)
 		}},
 	)
 	trial.HistoryWithFaults(t, histories.Judge{}, trial.Faulted{Stores: stores, Faults: faults, Enough: enough})
@@ -146,8 +146,8 @@ func (b blind) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error
 func TestStoreThatForgetsTheExpectedRevisionIsCondemned(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
-	stores := open(t, 1, srv.Connect(t), []*nats.Conn{srv.Connect(t), srv.Connect(t)})
-	kv, err := natslab.JetStream(t, srv.Connect(t)).KeyValue(natslab.Within(t), bucket)
+	stores := openStores(t, 1, srv.Connect(t), []*nats.Conn{srv.Connect(t), srv.Connect(t)})
+	kv, err := natslab.JetStream(t, srv.Connect(t)).KeyValue(natslab.Within(t), historiesBucket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package advisory_test
+package elections_test
 
 import (
 	"context"
@@ -19,52 +19,21 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-const group = "jobs/eu.west"
-
-// start starts a candidate whose TTL no test waits for.
-func start(t *testing.T, nc *nats.Conn, id string, hooks leader.Hooks) leader.Election {
-	t.Helper()
-	e, err := leader.NewElection(nc, leader.ElectionConfig{
-		Bucket: "leaders", Group: group, InstanceID: id,
-		TTL: 20 * time.Second, HeartbeatInterval: time.Second, BucketAutoCreate: true, DeleteOnStop: true, Hooks: hooks,
-		AcquireGrace: leader.GraceOff,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Stop() })
-	return e
-}
-
-// awaitLeader waits until e sees a leader.
-func awaitLeader(t *testing.T, e leader.Election) {
-	t.Helper()
-	for info := range e.Observe(natslab.Within(t)) {
-		if info.ID != "" {
-			return
-		}
-	}
-	t.Fatal("nobody leads")
-}
-
 // handOver lets the group have a life: a leads, an operator asks for b, and
 // both stop. It returns a's and b's terms.
 func handOver(t *testing.T, connect func() *nats.Conn, hooks func() leader.Hooks) (terms [2]leader.Term) {
 	t.Helper()
-	a := start(t, connect(), "a", hooks())
+	a := stand(t, connect(), "a", hooked(hooks()))
 	awaitLeader(t, a)
 	terms[0] = a.Term()
-	b := start(t, connect(), "b", hooks())
+	b := stand(t, connect(), "b", hooked(hooks()))
 	awaitLeader(t, b)
 	c, err := leader.NewControl(connect(), "leaders", "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Transfer(natslab.Within(t), group, "b", "new kernel"); err != nil {
+	if _, err := c.Transfer(natslab.Within(t), jobs, "b", "new kernel"); err != nil {
 		t.Fatal(err)
 	}
 	natslab.Eventually(t, "b leads", func(context.Context) error {
@@ -133,7 +102,7 @@ func TestEveryTransitionIsPublishedInTheWordsOfTheLogsAndWithoutItsToken(t *test
 	t.Parallel()
 	srv := natslab.Start(t)
 	connect := func() *nats.Conn { return srv.Connect(t) }
-	heard := record(t, connect(), advisory.Subject("leaders", "*", group))
+	heard := record(t, connect(), advisory.Subject("leaders", "*", jobs))
 	var transitions []leader.Transition // of a
 	terms := handOver(t, connect, func() leader.Hooks {
 		mine := leader.Hooks{PerElection: func(_ leader.Election, cfg leader.ElectionConfig) leader.Hooks {
@@ -152,7 +121,7 @@ func TestEveryTransitionIsPublishedInTheWordsOfTheLogsAndWithoutItsToken(t *test
 			}
 		}
 		a := decode(t, m)
-		if m.Subject != advisory.Subject("leaders", a.Event, group) || m.Header.Get(nats.MsgIdHdr) != a.ID {
+		if m.Subject != advisory.Subject("leaders", a.Event, jobs) || m.Header.Get(nats.MsgIdHdr) != a.ID {
 			t.Errorf("%s, %v: %+v", m.Subject, m.Header, a)
 		}
 		if a.Instance != "a" {
@@ -161,7 +130,7 @@ func TestEveryTransitionIsPublishedInTheWordsOfTheLogsAndWithoutItsToken(t *test
 		tr := transitions[n]
 		n++
 		want := advisory.Advisory{
-			Version: 1, ID: a.ID, Seq: uint64(n), Time: tr.At.UTC(), Bucket: "leaders", Group: group, Instance: "a",
+			Version: 1, ID: a.ID, Seq: uint64(n), Time: tr.At.UTC(), Bucket: "leaders", Group: jobs, Instance: "a",
 			Event: tr.Event, From: tr.From, To: tr.To, Reason: tr.Reason, By: tr.By, Why: tr.Why, Term: tr.Term.Number,
 			Leader: tr.LeaderID, LeaderTerm: tr.LeaderTerm, Correlation: tr.Correlation,
 		}
@@ -336,7 +305,7 @@ func TestStreamInAClusterAnswersWhoLedAtAnyTime(t *testing.T) {
 	// The servers may still pass on what was published last.
 	natslab.Eventually(t, "history read to its end", func(ctx context.Context) error {
 		var all []advisory.Advisory
-		for a, err := range history(ctx, js, "LEADER_HISTORY", advisory.Subject("leaders", "*", group)) {
+		for a, err := range history(ctx, js, "LEADER_HISTORY", advisory.Subject("leaders", "*", jobs)) {
 			if err != nil {
 				return err
 			}
@@ -429,7 +398,7 @@ func TestSubscriptionEndsWithItsContextAndWithItsConnection(t *testing.T) {
 
 func TestOneRightSufficesToPublish(t *testing.T) {
 	t.Parallel()
-	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("events", []string{advisory.Subject("leaders", "*", group)}, nil)))
+	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("events", []string{advisory.Subject("leaders", "*", jobs)}, nil)))
 	connect := func() *nats.Conn { return srv.Connect(t, nats.UserInfo("admin", "admin")) }
 	heard := record(t, connect(), "leader-advisory.>")
 	denied := make(chan error, 100)
@@ -472,7 +441,7 @@ func TestAdvisoriesWaitForTheConnectionAndHoldNobodyUp(t *testing.T) {
 		}
 		return nil
 	})
-	e, other := start(t, srv.Connect(t), "a", p.Hooks()), start(t, srv.Connect(t), "b", leader.Hooks{})
+	e, other := stand(t, srv.Connect(t), "a", hooked(p.Hooks())), stand(t, srv.Connect(t), "b")
 	awaitLeader(t, e)
 	awaitLeader(t, other)
 	c, err := leader.NewControl(srv.Connect(t), "leaders", "ann")
@@ -481,7 +450,7 @@ func TestAdvisoriesWaitForTheConnectionAndHoldNobodyUp(t *testing.T) {
 	}
 	defer c.Close()
 	for range 6 {
-		if _, err := c.StepDown(natslab.Within(t), group, ""); err != nil {
+		if _, err := c.StepDown(natslab.Within(t), jobs, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -507,7 +476,7 @@ func TestStopWaitsForASilentConnectionNoLongerThanItIsTold(t *testing.T) {
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
 	nc := natslab.Connect(t, proxy.URL())
-	e := start(t, srv.Connect(t), "a", advisory.Hooks(nc, advisory.Options{FlushTimeout: 50 * time.Millisecond}))
+	e := stand(t, srv.Connect(t), "a", hooked(advisory.Hooks(nc, advisory.Options{FlushTimeout: 50 * time.Millisecond})))
 	awaitLeader(t, e)
 	proxy.Hold()
 	if err := e.StopWithContext(natslab.Within(t), leader.StopOptions{DeleteKey: true, WaitForDemote: true}); err != nil {

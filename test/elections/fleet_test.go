@@ -1,4 +1,4 @@
-package roles_test
+package elections_test
 
 import (
 	"context"
@@ -11,11 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-const bucket = "roles"
+const rolesBucket = "roles"
 
 // A fleet is some instances that take part in the same roles. For as long as
 // the test runs it looks for a role with two leaders at one instant: by the
@@ -102,7 +101,7 @@ func (f *fleet) patrol(quit chan struct{}) {
 func template(id string, ttl time.Duration) leader.RoleManagerConfig {
 	return leader.RoleManagerConfig{
 		Election: leader.ElectionConfig{
-			Bucket: bucket, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 10, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
+			Bucket: rolesBucket, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 10, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
 		},
 		Spread: leader.SpreadConfig{Enabled: true, Pace: 1},
 	}
@@ -221,14 +220,4 @@ func (f *fleet) stop(i *instance) {
 	if err := i.Stop(); err != nil {
 		f.tb.Fatal(err)
 	}
-}
-
-// ensure makes the bucket, as this library makes its buckets.
-func ensure(tb testing.TB, nc *nats.Conn, cfg natsstore.BucketConfig) {
-	tb.Helper()
-	cfg.Bucket = bucket
-	js := natslab.JetStream(tb, nc)
-	natslab.Eventually(tb, "bucket made", func(ctx context.Context) error {
-		return natsstore.EnsureBucket(ctx, js, cfg)
-	})
 }

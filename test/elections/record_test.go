@@ -1,4 +1,4 @@
-package spec_test
+package elections_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
-	ensure(t, srv.Connect(t), "b")
+	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "b"})
 	kv := open(t, srv.Connect(t), "b")
 	g := newGroup(t, "b")
 	begun := time.Now()
@@ -30,8 +31,8 @@ func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 		c.Meta = map[string]string{"zone": "eu"}
 	})
 	a.leads()
-	g.await("some renewals", func() bool { return a.renewed() >= 3 })
-	e, err := kv.Get(within(t), "g")
+	g.await("some renewals", func() bool { return a.count("renew ok") >= 3 })
+	e, err := kv.Get(natslab.Within(t), "g")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kv.Get(within(t), "g"); !errors.Is(err, jetstream.ErrKeyNotFound) {
+	if _, err := kv.Get(natslab.Within(t), "g"); !errors.Is(err, jetstream.ErrKeyNotFound) {
 		t.Errorf("nobody leads, and the key shows %v", err)
 	}
 }
@@ -76,7 +77,7 @@ func TestListingKeysShowsTheElections(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
-	ensure(t, nc, "b")
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
 	g := newGroup(t, "b")
 	apps := []string{"my_app", "provisioner", "roles/network", "scheduler"}
 	members := map[string]*member{}
@@ -88,7 +89,7 @@ func TestListingKeysShowsTheElections(t *testing.T) {
 	demand := func(want ...string) {
 		t.Helper()
 		g.await(fmt.Sprintf("the keys are %q", want), func() bool {
-			keys, err := open(t, nc, "b").Keys(within(t))
+			keys, err := open(t, nc, "b").Keys(natslab.Within(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +120,7 @@ func TestEveryWriteExpectsARevision(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	tap := srv.Connect(t)
-	ensure(t, tap, "b")
+	ensure(t, tap, natsstore.BucketConfig{Bucket: "b"})
 	var mu sync.Mutex
 	writes, blind := map[string]int{}, []string{}
 	sub, err := tap.Subscribe("$KV.b.>", func(m *nats.Msg) {
@@ -133,7 +134,7 @@ func TestEveryWriteExpectsARevision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tap.FlushWithContext(within(t)); err != nil {
+	if err := tap.FlushWithContext(natslab.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	g := newGroup(t, "b")
@@ -144,26 +145,26 @@ func TestEveryWriteExpectsARevision(t *testing.T) {
 	// By now it may be b: the machine may have stalled for a's lease.
 	old, _, first := g.leading()
 	old.proxy.Hold(natslab.ToClient) // its renewals arrive, their answers do not
-	g.leaderAfter(first)
+	g.leaderOfALaterTerm(first)
 	old.proxy.Resume()
 	holder, _, term := g.leading()
-	err = holder.Transfer(within(t), map[string]string{"a": "b", "b": "a"}[holder.id])
+	err = holder.Transfer(natslab.Within(t), map[string]string{"a": "b", "b": "a"}[holder.id])
 	if err != nil && !errors.Is(err, leader.ErrNotLeader) { // the machine may have stalled for its lease
 		t.Fatal(err)
 	}
-	g.leaderAfter(term)
-	if err := b.Pause(within(t), "maintenance"); err != nil {
+	g.leaderOfALaterTerm(term)
+	if err := b.Pause(natslab.Within(t), "maintenance"); err != nil {
 		t.Fatal(err)
 	}
 	g.await("nobody leads", func() bool { return !a.IsLeader() && !b.IsLeader() })
-	if err := b.Resume(within(t)); err != nil {
+	if err := b.Resume(natslab.Within(t)); err != nil {
 		t.Fatal(err)
 	}
-	last := g.leaderAfter(leader.Term{})
+	last := g.leader()
 	if err := last.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	g.await("the other leads", func() bool { l := g.leader(); return l != nil && l != last })
+	g.leaderAfter(last)
 	heard := make(chan struct{})
 	sub.SetClosedHandler(func(string) { close(heard) }) // when the last message was looked at
 	if err := sub.Drain(); err != nil {
@@ -171,7 +172,7 @@ func TestEveryWriteExpectsARevision(t *testing.T) {
 	}
 	select {
 	case <-heard:
-	case <-within(t).Done():
+	case <-natslab.Within(t).Done():
 		t.Fatal("the writes were not all heard")
 	}
 	mu.Lock()
@@ -189,14 +190,14 @@ func TestEveryWriteExpectsARevision(t *testing.T) {
 func TestFollowersSendNothingWhileTheLeaderRenews(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
-	ensure(t, srv.Connect(t), "b")
+	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "b"})
 	quiet := srv.Connect(t)
 	g := newGroup(t, "b")
 	a := g.join(srv.Connect(t), "a", func(c *leader.ElectionConfig) { c.HeartbeatInterval = 20 * time.Millisecond })
 	a.leads()
 	g.join(quiet, "b").follows(a)
-	before, renewals := quiet.Stats().OutMsgs, a.renewed()
-	g.await("a hundred renewals", func() bool { return a.renewed() > renewals+100 })
+	before, renewals := quiet.Stats().OutMsgs, a.count("renew ok")
+	g.await("a hundred renewals", func() bool { return a.count("renew ok") > renewals+100 })
 	if sent := quiet.Stats().OutMsgs - before; sent > 3 {
 		t.Errorf("the follower sent %d messages during 100 renewals", sent)
 	}

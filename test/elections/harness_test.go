@@ -1,4 +1,4 @@
-package election_test
+package elections_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
@@ -24,7 +25,7 @@ import (
 // everything expires soon.
 const (
 	long  = 2 * time.Minute
-	short = 600 * time.Millisecond
+	short = time.Second
 )
 
 // A group is the candidates of one election. For as long as the test runs it
@@ -51,17 +52,16 @@ type promotion struct {
 // A member is one candidate and what its hooks told.
 type member struct {
 	leader.Election
-	g  *group
-	id string
+	g     *group
+	id    string
+	proxy *natslab.Proxy // of a member that joined behind one
 
 	mu       sync.Mutex
 	calls    map[string]int // by "kind" and by "kind outcome"
 	notes    []leader.Note
 	passages []leader.Transition
 	story    []string // "promote" and "demote", as callbacks
-	heard    []leader.LeaderInfo
-	claimed  time.Time // when its latest claim was sent
-	lastErr  error     // of a call that failed
+	lastErr  error    // of a call that failed
 }
 
 // A tweak changes a candidate's configuration.
@@ -115,12 +115,7 @@ func (m *member) enlist(e leader.Election) {
 	m.Election = e
 	e.OnPromote(func(context.Context, string) { m.note("promote") })
 	e.OnDemote(func() { m.note("demote") })
-	e.OnLeaderChange(func(info leader.LeaderInfo) {
-		m.mu.Lock()
-		m.heard = append(m.heard, info)
-		m.mu.Unlock()
-		m.g.stir()
-	})
+	e.OnLeaderChange(func(leader.LeaderInfo) { m.g.stir() })
 	m.g.mu.Lock()
 	m.g.members = append(m.g.members, m)
 	m.g.mu.Unlock()
@@ -150,9 +145,6 @@ func (m *member) watch(cfg *leader.ElectionConfig) {
 			if c.Err != nil {
 				m.lastErr = c.Err
 			}
-			if c.Kind == "acquire" {
-				m.claimed = c.Sent
-			}
 			m.mu.Unlock()
 			m.g.stir()
 		},
@@ -170,6 +162,15 @@ func (g *group) join(nc *nats.Conn, id string, tweaks ...tweak) *member {
 	g.tb.Helper()
 	m := g.candidate(nc, id, tweaks...)
 	m.start()
+	return m
+}
+
+// joinBehind makes a candidate behind a proxy of its own and starts it.
+func (g *group) joinBehind(srv *natslab.Server, id string, tweaks ...tweak) *member {
+	g.tb.Helper()
+	proxy := natslab.NewProxy(g.tb, srv.Addr())
+	m := g.join(natslab.Connect(g.tb, proxy.URL()), id, tweaks...)
+	m.proxy = proxy
 	return m
 }
 
@@ -243,6 +244,18 @@ func (m *member) lost() leader.Reason {
 		}
 	}
 	return ""
+}
+
+// losses is how many terms of the member have ended.
+func (m *member) losses() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.passages {
+		if p.From == leader.StateLeader {
+			n++
+		}
+	}
+	return n
 }
 
 // stir makes await look again.
@@ -341,6 +354,47 @@ func (g *group) leaderAfter(old *member) *member {
 	return found
 }
 
+// leading waits until a member leads, and returns it with its term and how many
+// terms it has lost before.
+func (g *group) leading() (l *member, losses int, term leader.Term) {
+	g.tb.Helper()
+	for term.IsZero() { // the machine stalled for a lease
+		l = g.leader()
+		losses = l.losses() // first, so that the end of this term is a further one
+		term = l.Term()
+	}
+	return l, losses, term
+}
+
+// leaderOfALaterTerm waits until a member leads in a later term.
+func (g *group) leaderOfALaterTerm(term leader.Term) (l *member) {
+	g.tb.Helper()
+	g.await("a later term", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for _, m := range g.members {
+			if m.IsLeader() && m.Term().Number > term.Number {
+				l = m
+			}
+		}
+		return l != nil
+	})
+	return l
+}
+
+// leads waits until the member leads.
+func (m *member) leads() {
+	m.g.tb.Helper()
+	m.g.await(m.id+" leads", m.IsLeader)
+}
+
+// hears waits until the member knows of any leader. With a short lease it may be
+// another than a moment ago: the machine may have stalled for as long.
+func (m *member) hears() {
+	m.g.tb.Helper()
+	m.g.await(m.id+" hears who leads", func() bool { return m.LeaderID() != "" })
+}
+
 // follows waits until the member knows that the leader leads.
 func (m *member) follows(l *member) {
 	m.g.tb.Helper()
@@ -361,4 +415,91 @@ func ensure(tb testing.TB, nc *nats.Conn, cfg natsstore.BucketConfig) {
 		_, err := js.KeyValue(ctx, cfg.Bucket)
 		return err
 	})
+}
+
+// await receives what is to come in time.
+func await[T any](t *testing.T, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-natslab.Within(t).Done():
+		t.Fatal("it never came")
+	}
+	return v
+}
+
+// handover has the leader resign and waits for the other: whoever has gone deaf
+// in an interruption does not pass.
+func (g *group) handover(from, to *member) {
+	g.tb.Helper()
+	to.follows(from)
+	from.resign()
+	g.await(to.id+" leads", to.IsLeader)
+}
+
+// open opens a bucket as people's tools do.
+func open(tb testing.TB, nc *nats.Conn, bucket string) jetstream.KeyValue {
+	tb.Helper()
+	kv, err := natslab.JetStream(tb, nc).KeyValue(natslab.Within(tb), bucket)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return kv
+}
+
+// The bucket and the group of tests that need no more of a group than a leader.
+const (
+	leaders = "leaders"
+	jobs    = "jobs/eu.west"
+)
+
+// stand starts a candidate of the group jobs, whose TTL no test waits for. An
+// answer that a server took with it is given up long before.
+func stand(t *testing.T, nc *nats.Conn, id string, tweaks ...tweak) leader.Election {
+	t.Helper()
+	cfg := leader.ElectionConfig{
+		Bucket: leaders, Group: jobs, InstanceID: id, Address: "http://" + id,
+		TTL: long, HeartbeatInterval: time.Second, ConnectionTimeout: 5 * time.Second,
+		BucketAutoCreate: true, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
+	}
+	for _, tweak := range tweaks {
+		tweak(&cfg)
+	}
+	e, err := leader.NewElection(nc, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Stop() })
+	return e
+}
+
+// hooked has a candidate call the hooks.
+func hooked(hooks leader.Hooks) tweak {
+	return func(c *leader.ElectionConfig) { c.Hooks = hooks }
+}
+
+// awaitLeader waits until e sees a leader.
+func awaitLeader(t *testing.T, e leader.Election) leader.LeaderInfo {
+	t.Helper()
+	for info := range e.Observe(natslab.Within(t)) {
+		if info.ID != "" {
+			return info
+		}
+	}
+	t.Fatal("nobody leads")
+	return leader.LeaderInfo{}
+}
+
+// control returns a Control of the bucket leaders for the operator ann.
+func control(t *testing.T, nc *nats.Conn) *leader.Control {
+	t.Helper()
+	c, err := leader.NewControl(nc, leaders, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
 }

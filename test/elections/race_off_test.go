@@ -1,6 +1,6 @@
 //go:build !race
 
-package roles_test
+package elections_test
 
 // many is how many roles an instance may well have.
 const many = 1000

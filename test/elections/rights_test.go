@@ -1,7 +1,6 @@
-package election_test
+package elections_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -10,23 +9,6 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
-
-func TestStartWithoutAServerWaitsForIt(t *testing.T) {
-	t.Parallel()
-	srv := natslab.Start(t)
-	nc := srv.Connect(t)
-	g := newGroup(t, "b")
-	srv.Stop()
-	natslab.Eventually(t, "the connection is lost", func(context.Context) error {
-		if nc.IsConnected() {
-			return nats.ErrConnectionClosed
-		}
-		return nil
-	})
-	a := g.join(nc, "a")
-	srv.Run()
-	g.await("a leads", a.IsLeader)
-}
 
 // candidateRights are what the documentation of natsstore says a candidate of
 // group g needs in a bucket of ours named b.
