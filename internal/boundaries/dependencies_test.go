@@ -1,4 +1,4 @@
-package leader_test
+package boundaries
 
 import (
 	"bytes"
@@ -47,7 +47,7 @@ func TestDependencies(t *testing.T) {
 }
 
 func requiresNATSAlone(t *testing.T) {
-	mod := readModfile(t, "go.mod")
+	mod := readModfile(t, filepath.Join(root, "go.mod"))
 	for _, r := range mod.Require {
 		if !r.Indirect && r.Path != natsModule {
 			t.Errorf("go.mod requires %s: the root module requires %s and nothing else, tests included; "+
@@ -120,7 +120,7 @@ func replacesNothing(t *testing.T) {
 	for _, file := range modfiles(t) {
 		// These are never tagged, and no part of the workspace that would join
 		// them to the others.
-		switch filepath.ToSlash(filepath.Dir(file)) {
+		switch filepath.Dir(fromRoot(t, file)) {
 		case "examples/operator", "test/compare", "test/stores/kubelab/apiserver":
 			continue
 		}
@@ -172,16 +172,16 @@ func testFiles(t *testing.T) []string {
 // nobody installs.
 func modfiles(t *testing.T) []string {
 	files := filesOf(t, func(name string) bool { return name == "go.mod" })
-	return slices.DeleteFunc(files, func(file string) bool { return filepath.ToSlash(file) == "tools/go.mod" })
+	return slices.DeleteFunc(files, func(file string) bool { return fromRoot(t, file) == "tools/go.mod" })
 }
 
 func filesOf(t *testing.T, want func(name string) bool) (files []string) {
 	t.Helper()
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
 			return filepath.SkipDir
 		case !d.IsDir() && want(d.Name()):
 			files = append(files, path)
@@ -194,18 +194,23 @@ func filesOf(t *testing.T, want func(name string) bool) (files []string) {
 	return files
 }
 
+// fromRoot returns the path of a file as seen from the root, with slashes.
+func fromRoot(t *testing.T, file string) string {
+	t.Helper()
+	name, err := filepath.Rel(root, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.ToSlash(name)
+}
+
 func hasGoFiles(t *testing.T, dir string) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return len(files) > 0
-}
-
-// within reports whether the package path belongs to the module.
-func within(path, module string) bool {
-	return path == module || strings.HasPrefix(path, module+"/")
 }
 
 func standardLibrary(t *testing.T) map[string]bool {
@@ -227,7 +232,7 @@ type modfile struct {
 
 func readModfile(t *testing.T, file string) (mod modfile) {
 	t.Helper()
-	if err := json.Unmarshal(goCommand(t, "mod", "edit", "-json", file), &mod); err != nil {
+	if err := json.Unmarshal(goCommand(t, "mod", "edit", "-json", fromRoot(t, file)), &mod); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 	return mod
@@ -252,7 +257,7 @@ func goList(t *testing.T, args ...string) (packages []listedPackage) {
 func goCommand(t *testing.T, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOWORK=off")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

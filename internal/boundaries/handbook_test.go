@@ -1,4 +1,4 @@
-package leader_test
+package boundaries
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func whatIsSaid(t *testing.T) *said {
 	t.Helper()
 	s := &said{names: make(map[string]bool)}
 	for _, dir := range []string{".", "internal/engine", "internal/leadership", "internal/machine", "internal/roles", "store", "store/natsstore", "fence", "probe", "tasks"} {
-		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		paths, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func whatIsSaid(t *testing.T) *said {
 			}
 		}
 	}
-	metrics, err := os.ReadFile("leaderprom/leaderprom.go")
+	metrics, err := os.ReadFile(filepath.Join(root, "leaderprom", "leaderprom.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func (s *said) exists(quote string) bool {
 // chapters returns the text of some chapters of docs/operations.md.
 func chapters(t *testing.T, names ...string) (text string) {
 	t.Helper()
-	doc, err := os.ReadFile("docs/operations.md")
+	doc, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,14 +135,14 @@ func TestWhatTheHandbookQuotesIsWhatTheLibrarySays(t *testing.T) {
 
 func TestTheHandbookExplainsEveryNoteAndEveryEndOfATerm(t *testing.T) {
 	text := chapters(t, "What each warning means")
-	for name, value := range constants(parse(t, "internal/engine/events.go"), "Note") {
+	for name, value := range constants(parse(t, filepath.Join(root, "internal/engine/events.go")), "Note") {
 		if !strings.Contains(text, "\n| `"+value+"` | ") {
 			t.Errorf("no row for %s, %q", name, value)
 		}
 	}
 	ends := 0
-	values := constants(parse(t, "internal/machine/event.go"), "Reason")
-	maps.Copy(values, constants(parse(t, "internal/leadership/leadership.go"), "Reason"))
+	values := constants(parse(t, filepath.Join(root, "internal/machine/event.go")), "Reason")
+	maps.Copy(values, constants(parse(t, filepath.Join(root, "internal/leadership/leadership.go")), "Reason"))
 	for _, reason := range endsOfTerms(t) {
 		ends++
 		if value := values[reason]; value == "" || !strings.Contains(text, "\n| `"+value+"` | ") {
@@ -157,8 +157,8 @@ func TestTheHandbookExplainsEveryNoteAndEveryEndOfATerm(t *testing.T) {
 // Whoever reads a reason in a log, a list or a label looks it up there.
 func TestTheHandbookExplainsEveryReason(t *testing.T) {
 	text := chapters(t, "What each warning means")
-	values := constants(parse(t, "internal/machine/event.go"), "Reason")
-	maps.Copy(values, constants(parse(t, "internal/leadership/leadership.go"), "Reason"))
+	values := constants(parse(t, filepath.Join(root, "internal/machine/event.go")), "Reason")
+	maps.Copy(values, constants(parse(t, filepath.Join(root, "internal/leadership/leadership.go")), "Reason"))
 	if len(values) < 30 {
 		t.Errorf("%d reasons were found: the files are not read as they should be", len(values))
 	}
@@ -189,7 +189,7 @@ func constants(file *ast.File, prefix string) (values map[string]string) {
 // internal/machine and internal/leadership.
 func endsOfTerms(t *testing.T) (names []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "reason.go", nil, parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "reason.go"), nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package leader_test
+package boundaries
 
 import (
 	"go/ast"
