@@ -2,196 +2,19 @@ package leader_test
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/internal/faultstore"
-	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
-
-// The settings of all tests that say nothing else, and what follows from them.
-const (
-	ttl       = 3 * time.Second
-	heartbeat = time.Second
-	trust     = ttl * 9 / 10  // TTL × (1 − ClockDrift)
-	wait      = ttl * 11 / 10 // TTL × (1 + ClockDrift)
-	jitter    = 10 * time.Millisecond
-)
-
-func config(id string) leader.ElectionConfig {
-	return leader.ElectionConfig{
-		Group: "g", InstanceID: id, TTL: ttl, HeartbeatInterval: heartbeat, DeleteOnStop: true,
-	}
-}
-
-// candidate returns a candidate that was not started. It is stopped when the
-// test ends.
-func candidate(t *testing.T, st store.Store, cfg leader.ElectionConfig) leader.Election {
-	t.Helper()
-	e, err := leader.NewElectionWithStore(st, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Stop() })
-	return e
-}
-
-func start(t *testing.T, st store.Store, cfg leader.ElectionConfig) leader.Election {
-	t.Helper()
-	return started(t, candidate(t, st, cfg))
-}
-
-func started(t *testing.T, e leader.Election) leader.Election {
-	t.Helper()
-	if err := e.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	synctest.Wait() // for its first claim: who is started first, leads first
-	return e
-}
-
-// network returns registers behind a network that is perfect until told
-// otherwise.
-func network(t *testing.T, policy faultstore.Policy) *faultstore.Faults {
-	t.Helper()
-	f := faultstore.New(faultstore.Options{Policy: policy})
-	t.Cleanup(f.Close)
-	return f
-}
-
-// startWindow is how long candidates that were started together wait at most at
-// their first vacancy (docs/protocol.md, The herd).
-const startWindow = 100 * time.Millisecond
-
-// mustLead waits until nothing moves any more and demands that e and nobody
-// else leads.
-func mustLead(t *testing.T, e leader.Election, others ...leader.Election) {
-	t.Helper()
-	synctest.Wait()
-	if !e.IsLeader() {
-		time.Sleep(startWindow)
-		synctest.Wait()
-	}
-	if !e.IsLeader() {
-		t.Fatalf("does not lead: %v", status(e))
-	}
-	mustNotLead(t, others...)
-}
-
-func mustNotLead(t *testing.T, es ...leader.Election) {
-	t.Helper()
-	synctest.Wait()
-	for _, e := range es {
-		if e.IsLeader() {
-			t.Fatalf("leads: %v", status(e))
-		}
-	}
-}
-
-func mustBe(t *testing.T, e leader.Election, state string) {
-	t.Helper()
-	synctest.Wait()
-	if s := e.Status(); s.State != state {
-		t.Fatalf("state %s, want %s: %v", s.State, state, status(e))
-	}
-}
-
-func status(e leader.Election) string {
-	s := e.Status()
-	return fmt.Sprintf("%s (%s) since %v, leader %q, term %d, %s", s.State, s.Reason, s.LastTransition.Format("05.000"), s.LeaderID, s.Term, s.ConnectionStatus)
-}
-
-func halt(t *testing.T, es ...leader.Election) {
-	t.Helper()
-	for _, e := range es {
-		if err := e.Stop(); err != nil {
-			t.Fatalf("stop: %v", err)
-		}
-	}
-}
-
-// A journal writes down what happens, with the virtual time since it was made.
-type journal struct {
-	begun time.Time
-	mu    sync.Mutex
-	lines []string
-}
-
-func newJournal() *journal { return &journal{begun: time.Now()} }
-
-func (j *journal) note(format string, args ...any) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lines = append(j.lines, fmt.Sprintf(format, args...))
-}
-
-// noteAt is note with the time in front.
-func (j *journal) noteAt(format string, args ...any) {
-	j.note("%v "+format, append([]any{time.Since(j.begun).Round(time.Millisecond)}, args...)...)
-}
-
-func (j *journal) all() []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Clone(j.lines)
-}
-
-func (j *journal) count(line string) (n int) {
-	for _, l := range j.all() {
-		if l == line {
-			n++
-		}
-	}
-	return n
-}
-
-func (j *journal) demand(t *testing.T, want ...string) {
-	t.Helper()
-	synctest.Wait()
-	if got := j.all(); !slices.Equal(got, want) {
-		t.Fatalf("happened:\n\t%s\nwant:\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
-	}
-}
-
-// stored reads the group's record.
-func stored(t *testing.T, st store.Store) (e store.Entry, r record.Record) {
-	t.Helper()
-	e, err := st.Get(context.WithoutCancel(t.Context()), "g")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(e.Value) > 0 {
-		if err := json.Unmarshal(e.Value, &r); err != nil {
-			t.Fatalf("%s: %v", e.Value, err)
-		}
-	}
-	return e, r
-}
-
-// put writes a value with the compare-and-swap that everybody has to use.
-func put(t *testing.T, st store.Store, key string, value any) {
-	t.Helper()
-	e, err := st.Get(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := st.CompareAndSwap(t.Context(), store.Write{Key: key, Expected: e.Revision, Value: b}); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestFirstCandidateLeadsAndStopHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -316,4 +139,111 @@ func TestMetaIsTakenOverWhenTheElectionIsMade(t *testing.T) {
 			t.Fatalf("%v %v", r.Meta, r.Params)
 		}
 	})
+}
+
+// A mailbox is a store whose writes nobody waits for.
+type mailbox struct {
+	*memstore.Store
+	begin    func(w store.Write, done func(uint64, error))
+	waited   atomic.Int32 // writes that somebody waited for
+	canceled atomic.Int32
+}
+
+func (m *mailbox) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	m.waited.Add(1)
+	return m.Store.CompareAndSwap(ctx, w)
+}
+
+func (m *mailbox) CompareAndSwapAsync(deadline time.Time, w store.Write, done func(uint64, error)) store.Pending {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	go func() {
+		<-ctx.Done()
+		done(0, errors.Join(store.ErrUnknown, ctx.Err())) // again, perhaps
+	}()
+	if m.begin != nil {
+		m.begin(w, done)
+	}
+	return canceling(func() { m.canceled.Add(1); cancel() })
+}
+
+type canceling func()
+
+func (c canceling) Cancel() { c() }
+
+// deliver writes, and answers as the server's answer would.
+func (m *mailbox) deliver(w store.Write, done func(uint64, error)) {
+	rev, err := m.Store.CompareAndSwap(context.Background(), w)
+	go done(rev, err)
+}
+
+// An election writes without waiting where it can, and a store that answers
+// twice harms nobody.
+func TestWritesAreNotWaitedForWhereTheyNeedNotBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &mailbox{Store: memstore.New()}
+		st.begin = st.deliver
+		cfg := config("a")
+		a := start(t, st, cfg)
+		time.Sleep(3 * ttl)
+		if !a.IsLeader() {
+			t.Fatal(status(a))
+		}
+		halt(t, a)
+		if n := st.waited.Load(); n > 0 {
+			t.Errorf("%d writes were waited for", n)
+		}
+		cfg.InstanceID = "b"
+		b := start(t, st, cfg)
+		time.Sleep(ttl / 2)
+		if !b.IsLeader() {
+			t.Errorf("the record was not released: %s", status(b))
+		}
+		halt(t, b)
+		time.Sleep(time.Hour) // for the second answers
+	})
+}
+
+// A write without an answer ends with the election, and leaves nothing behind.
+func TestWritesThatNobodyAnswersEndWithTheElection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &mailbox{Store: memstore.New()}
+		cfg := config("a")
+		cfg.ConnectionTimeout = ttl
+		var calls []leader.Call
+		cfg.Hooks.Call = func(c leader.Call) { calls = append(calls, c) }
+		a := start(t, st, cfg)
+		time.Sleep(ttl / 10)
+		halt(t, a)
+		last := calls[len(calls)-1]
+		if st.canceled.Load() != 1 || !errors.Is(last.Err, context.Canceled) || last.Outcome != store.Unknown {
+			t.Errorf("%d canceled; the last call: %+v", st.canceled.Load(), last)
+		}
+	})
+}
+
+// The specified interface, as programs that were written to it use it.
+type specified interface {
+	Start(ctx context.Context) error
+	Stop() error
+	StopWithContext(ctx context.Context, opts leader.StopOptions) error
+	IsLeader() bool
+	LeaderID() string
+	Token() string
+	Status() leader.ElectionStatus
+	OnPromote(f func(ctx context.Context, token string))
+	OnDemote(f func())
+}
+
+func TestSpecifiedInterfaceIsImplemented(t *testing.T) {
+	type create func(*nats.Conn, leader.ElectionConfig) (leader.Election, error)
+	e, err := create(leader.NewElection)(new(nats.Conn), leader.ElectionConfig{
+		Bucket: "leaders", Group: "g", InstanceID: "a", TTL: 5 * time.Second, HeartbeatInterval: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s specified = e
+	if s.IsLeader() || s.LeaderID() != "" || s.Token() != "" {
+		t.Errorf("before its start: %+v", s.Status())
+	}
 }

@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store/memstore"
@@ -148,4 +153,123 @@ func ExampleTerm_Supersedes() {
 	// written: x=2
 	// written: x=3
 	// refused: x=4, from a leader that was asleep
+}
+
+// The short way on NATS: it runs until it is interrupted.
+//
+//nolint:testableexamples // it needs a server
+func ExampleRun() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	nc, err := nats.Connect(nats.DefaultURL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer nc.Close()
+	cfg := leader.ElectionConfig{
+		Bucket: "leaders", BucketAutoCreate: true, Group: "scheduler", InstanceID: "worker-1", Logger: slog.Default(),
+	}.WithProfile(leader.ProfileLowLatency)
+	err = leader.Run(ctx, nc, cfg, func(ctx context.Context, term leader.Term) error {
+		fmt.Println("leading in term", term.Number)
+		<-ctx.Done() // work here, until ctx ends
+		return nil
+	})
+	fmt.Println(err)
+}
+
+// The long way on NATS.
+//
+//nolint:testableexamples // it needs a server
+func ExampleNewElection() {
+	nc, err := nats.Connect(nats.DefaultURL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer nc.Close()
+	e, err := leader.NewElection(nc, leader.ElectionConfig{
+		Bucket: "leaders", Group: "scheduler", InstanceID: "worker-1", TTL: 5 * time.Second, HeartbeatInterval: time.Second,
+	})
+	if err != nil {
+		fmt.Println(err) // every rule that the configuration breaks
+		return
+	}
+	e.OnPromote(func(ctx context.Context, _ string) { <-ctx.Done() })
+	e.OnDemote(func() {})
+	if err := e.Start(context.Background()); err != nil {
+		fmt.Println(err) // what has to be repaired in NATS, and how: a missing bucket, a permission
+		return
+	}
+	defer func() { _ = e.Stop() }()
+	fmt.Println(e.IsLeader(), e.LeaderID(), e.Status().State)
+}
+
+// Hooks are what metrics, traces and audits hang on. Each transition has its
+// name, its reason, and the correlation of its term.
+func ExampleHooks() {
+	e, err := leader.NewElectionWithStore(memstore.New(), leader.ElectionConfig{
+		Group: "scheduler", InstanceID: "worker-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second,
+		Hooks: leader.Hooks{
+			Transition: func(t leader.Transition) { fmt.Println(t.Event, "because:", t.Reason) },
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	promoted := make(chan struct{})
+	e.OnPromote(func(context.Context, string) { close(promoted) })
+	_ = e.Start(context.Background())
+	<-promoted
+	_ = e.Stop()
+	// Output:
+	// campaigning because: started
+	// promoted because: absent
+	// demoted because: stopped
+	// stopped because: stopped
+}
+
+type traceKey struct{}
+
+// What a hook puts into the context of a term is found in OnPromote: a span, a
+// logger.
+func ExampleHooks_termContext() {
+	cfg := leader.ElectionConfig{
+		Group: "scheduler", InstanceID: "worker-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second,
+		Hooks: leader.Hooks{TermContext: func(ctx context.Context, term leader.Term) context.Context {
+			return context.WithValue(ctx, traceKey{}, fmt.Sprint("trace of term ", term.Number))
+		}},
+	}
+	err := leader.RunWithStore(context.Background(), memstore.New(), cfg, func(ctx context.Context, _ leader.Term) error {
+		fmt.Println(ctx.Value(traceKey{}))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// trace of term 1
+	// <nil>
+}
+
+// A gauge that says who leads, as other libraries' ReportMetric does: at each
+// change, with the candidate's identity. PerElection lets one Hooks value serve
+// all elections of a program.
+func ExampleHooks_reportMetric() {
+	reportMetric := func(candidate string, leads bool) { fmt.Println(candidate, "leads:", leads) }
+	hooks := leader.Hooks{PerElection: func(_ leader.Election, cfg leader.ElectionConfig) leader.Hooks {
+		return leader.Hooks{Transition: func(t leader.Transition) {
+			if leads := t.To == leader.StateLeader; leads || t.From == leader.StateLeader {
+				reportMetric(cfg.InstanceID, leads)
+			}
+		}}
+	}}
+	cfg := leader.ElectionConfig{
+		Group: "scheduler", InstanceID: "worker-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second, Hooks: hooks,
+	}
+	err := leader.RunWithStore(context.Background(), memstore.New(), cfg, func(context.Context, leader.Term) error { return nil })
+	fmt.Println(err)
+	// Output:
+	// worker-1 leads: true
+	// worker-1 leads: false
+	// <nil>
 }

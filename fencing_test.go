@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -365,4 +366,294 @@ func TestContextOfAnOperationEndsWithTheTerm(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// The timers of a suspended machine stand still with its monotonic clock, and
+// go on where they stood. A context that descends from a term's knows its
+// cancellation alone, and has to be over when the machine wakes.
+func TestASuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, a := leader.NewMachine(1e6), candidate(t, memstore.New(), config("a"))
+		leader.SetMachine(a, m)
+		child := make(chan context.Context, 1)
+		a.OnPromote(func(ctx context.Context, _ string) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			child <- ctx
+			<-ctx.Done()
+		})
+		started(t, a)
+		mustLead(t, a)
+		ctx := <-child
+		time.Sleep(heartbeat / 2)
+		m.Suspend()
+		time.Sleep(trust)
+		synctest.Wait()
+		if ctx.Err() != nil {
+			t.Fatal("the machine is not suspended")
+		}
+		m.Wake()
+		synctest.Wait() // and nobody looks at IsLeader
+		if ctx.Err() == nil {
+			t.Error("the work goes on after its window")
+		}
+	})
+}
+
+// A machine that wakes within its window, and does not reach its store, leads
+// for what is left: it slept for the rest. Others measure by TrustUntil what
+// they grant on the strength of the term.
+func TestASuspensionWithinTheWindowTakesFromTrustUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := faultstore.New(faultstore.Options{})
+		t.Cleanup(net.Close)
+		m, a := leader.NewMachine(1e6), candidate(t, net.Client("a"), config("a"))
+		leader.SetMachine(a, m)
+		started(t, a)
+		mustLead(t, a)
+		net.Partition("a")
+		m.Suspend()
+		time.Sleep(trust / 2)
+		m.Wake()
+		synctest.Wait()
+		left := a.TrustUntil().Sub(m.Present())
+		if status := a.Status().TrustUntil.Sub(m.Present()); !a.IsLeader() || left <= 0 || status != left {
+			t.Fatalf("leads %v, for %v (status: %v)", a.IsLeader(), left, status)
+		}
+		time.Sleep(left)
+		if over := a.TrustUntil(); a.IsLeader() || !over.IsZero() {
+			t.Errorf("leads on, until %v", over)
+		}
+	})
+}
+
+// A proof ages while the machine sleeps, though the monotonic clock stands
+// still: by that alone it would be as young after the suspension as before.
+func TestAProofAgesInASuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, cfg := network(t, nil), config("a")
+		cfg.Fencing.ValidationInterval = heartbeat / 2
+		m, a := leader.NewMachine(1e6), candidate(t, f.Client("a"), cfg)
+		leader.SetMachine(a, m)
+		started(t, a)
+		mustLead(t, a)
+		f.BlackHole("a")
+		do := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 1)
+			defer cancel()
+			return a.Do(ctx, func(context.Context) error { return nil })
+		}
+		time.Sleep(heartbeat / 4)
+		if err := do(); err != nil {
+			t.Fatalf("the proof is young enough: %v", err)
+		}
+		m.Suspend()
+		time.Sleep(heartbeat / 2)
+		m.Wake()
+		if err := do(); !errors.Is(err, context.DeadlineExceeded) || !a.IsLeader() {
+			t.Errorf("%v, leads: %v", err, a.IsLeader())
+		}
+	})
+}
+
+// An operation that went to sleep with its machine asks its own context first,
+// which is to know as much as IsLeader.
+func TestTheContextOfAnOperationEndsInASuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, a := leader.NewMachine(1e6), candidate(t, memstore.New(), config("a"))
+		leader.SetMachine(a, m)
+		started(t, a)
+		mustLead(t, a)
+		err := a.Do(t.Context(), func(ctx context.Context) error {
+			if ctx.Err() != nil {
+				t.Errorf("before: %v", ctx.Err())
+			}
+			m.Suspend()
+			time.Sleep(trust)
+			m.Wake()
+			if err := ctx.Err(); !errors.Is(err, context.Canceled) {
+				t.Errorf("Err: %v", err)
+			}
+			return context.Cause(ctx)
+		})
+		if l := (*leader.LossError)(nil); !errors.As(err, &l) || l.Reason != leader.ReasonTrustExpired {
+			t.Errorf("cause: %v", err)
+		}
+	})
+}
+
+// These tests show what no election can give, as docs/protocol.md says under
+// Limits. They pass because the hole is there, and because a fenced resource
+// closes it.
+
+// A ledger is a protected resource that fences: it refuses a term that does not
+// supersede all it has seen.
+type ledger struct {
+	mu                sync.Mutex
+	last              leader.Term
+	fenced, unguarded []uint64 // terms whose writes were accepted with the rule, and without it
+}
+
+func (l *ledger) write(t leader.Term) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unguarded = append(l.unguarded, t.Number)
+	if t.Supersedes(l.last) {
+		l.last = t
+		l.fenced = append(l.fenced, t.Number)
+	}
+}
+
+// stale reports whether a term's write was accepted after that of a later term.
+func stale(terms []uint64) bool {
+	for i := 1; i < len(terms); i++ {
+		if terms[i] < terms[i-1] {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *ledger) judge(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !stale(l.unguarded) {
+		t.Errorf("the hole was not there: writes of terms %v", l.unguarded)
+	}
+	if stale(l.fenced) {
+		t.Errorf("the fenced resource accepted a stale write: %v", l.fenced)
+	}
+}
+
+// candidates are a leader a, which is about to lose its connection, and b,
+// which will succeed it.
+func candidates(t *testing.T, grace leader.AcquireGrace) (net *faultstore.Faults, a, b leader.Election) {
+	net = faultstore.New(faultstore.Options{})
+	begin := func(id string) leader.Election {
+		cfg := config(id)
+		cfg.AcquireGrace, cfg.DemoteTimeout = grace, time.Second
+		e, err := leader.NewElectionWithStore(net.Client(id), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	a, b = begin("a"), begin("b")
+	t.Cleanup(net.Close)
+	return net, a, b
+}
+
+func startOne(t *testing.T, e leader.Election) {
+	t.Helper()
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func stopAll(t *testing.T, es ...leader.Election) {
+	for _, e := range es {
+		if err := e.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestHolePauseBetweenIsLeaderAndUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net, a, b := candidates(t, leader.GraceOff)
+		startOne(t, a)
+		startOne(t, b)
+		var l ledger
+		term := a.Term()
+		if !a.IsLeader() {
+			t.Fatal("a does not lead")
+		}
+		// Here the scheduler, the garbage collector or a page fault takes the
+		// thread for a while.
+		net.BlackHole("a")
+		time.Sleep(10 * time.Second)
+		l.write(b.Term())
+		l.write(term) // what a had decided to do
+		l.judge(t)
+		stopAll(t, a, b)
+	})
+}
+
+func TestHoleWriteInFlightAfterDemotion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := candidates(t, leader.GraceOff)
+		startOne(t, a)
+		startOne(t, b)
+		var l ledger
+		arrived := make(chan struct{})
+		term := a.Term()
+		time.AfterFunc(5*time.Second, func() { // sent now, by a leader in its full right
+			l.write(term)
+			close(arrived)
+		})
+		stopAll(t, a) // and even a graceful hand-over does not call it back
+		mustLead(t, b, a)
+		l.write(b.Term())
+		<-arrived
+		l.judge(t)
+		stopAll(t, b)
+	})
+}
+
+func TestHoleWorkThatIgnoresItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := candidates(t, leader.GraceOff)
+		var l ledger
+		over := make(chan struct{})
+		a.OnPromote(func(ctx context.Context, _ string) {
+			term, _ := leader.TermFromContext(ctx)
+			time.Sleep(10 * time.Second) // not a look at ctx
+			l.write(term)
+			close(over)
+		})
+		startOne(t, a)
+		startOne(t, b)
+		if err := a.Stop(); err == nil {
+			t.Error("Stop does not tell that the work went on")
+		}
+		mustLead(t, b, a)
+		l.write(b.Term())
+		<-over
+		l.judge(t)
+		stopAll(t, b)
+	})
+}
+
+// A store that forgets what it acknowledged shows two leaders, unless new
+// leaders cool down.
+func TestHoleStoreThatForgets(t *testing.T) {
+	leaders := func(t *testing.T, grace leader.AcquireGrace) (most int) {
+		synctest.Test(t, func(t *testing.T) {
+			net, a, b := candidates(t, grace)
+			startOne(t, a)
+			time.Sleep(5 * time.Second)
+			net.Wipe()
+			startOne(t, b) // it never saw a's record
+			for range 100 {
+				time.Sleep(50 * time.Millisecond)
+				n := 0
+				for _, e := range []leader.Election{a, b} {
+					if e.IsLeader() {
+						n++
+					}
+				}
+				most = max(most, n)
+			}
+			stopAll(t, a, b)
+		})
+		return most
+	}
+	if n := leaders(t, leader.GraceOff); n != 2 {
+		t.Errorf("the hole was not there: at most %d leaders", n)
+	}
+	if n := leaders(t, leader.GraceOn); n != 1 {
+		t.Errorf("with a cool-down, %d leaders at once", n)
+	}
 }

@@ -252,3 +252,120 @@ func TestAPanicOfPerElectionTakesNoOthersHooks(t *testing.T) {
 		})
 	}
 }
+
+// Hooks that return a copy of themselves for each election would be asked for
+// more without end.
+func TestHooksThatReturnThemselvesAreAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, told := 0, 0
+		var shared leader.Hooks
+		shared.PerElection = func(leader.Election, leader.ElectionConfig) leader.Hooks {
+			asked++
+			if asked > 100 {
+				return leader.Hooks{}
+			}
+			own := shared
+			own.Transition = func(leader.Transition) { told++ }
+			return own
+		}
+		cfg := config("a")
+		cfg.Hooks = shared
+		a := start(t, memstore.New(), cfg)
+		time.Sleep(ttl)
+		mustLead(t, a)
+		if asked != 1 || told == 0 {
+			t.Errorf("asked %d times, told of %d transitions", asked, told)
+		}
+	})
+}
+
+func TestHooksComeInOrderWithTheirContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, callbacks, cfg := newJournal(), newJournal(), config("a")
+		cfg.Hooks = leader.Hooks{
+			Transition: func(tr leader.Transition) {
+				j.note("%s -> %s %s, term %d, leader %q", tr.From, tr.To, tr.Reason, tr.Term.Number, tr.LeaderID)
+				if time.Since(tr.At) != 0 {
+					t.Errorf("%+v", tr)
+				}
+			},
+			Call: func(c leader.Call) {
+				j.note("%s %v in %v, %v", c.Kind, c.Outcome, c.Took, c.Err)
+				if c.Sent.Before(j.begun) {
+					t.Errorf("%+v", c)
+				}
+			},
+			Callback: func(c leader.Callback) { callbacks.note("%s of term %d took %v", c.Kind, c.Term.Number, c.Took) },
+		}
+		// Without a watch, which may show the effect of a call before its
+		// answer comes.
+		a := candidate(t, newPlain(), cfg)
+		a.OnPromote(func(ctx context.Context, _ string) { <-ctx.Done() })
+		a.OnDemote(func() { time.Sleep(time.Second) })
+		started(t, a)
+		time.Sleep(heartbeat * 3 / 2)
+		_ = a.Resign(t.Context())
+		halt(t, a)
+		j.demand(t,
+			`INIT -> CANDIDATE started, term 0, leader ""`,
+			`acquire ok in 0s, <nil>`,
+			`CANDIDATE -> LEADER absent, term 1, leader "a"`,
+			`renew ok in 0s, <nil>`,
+			`LEADER -> DEMOTED resigned, term 1, leader ""`,
+			`renew ok in 0s, <nil>`,
+			`release ok in 0s, <nil>`,
+			`DEMOTED -> CANDIDATE standing-back, term 0, leader ""`,
+			`CANDIDATE -> STOPPED stopped, term 0, leader ""`,
+		)
+		callbacks.demand(t, `promote of term 1 took 1.5s`, `demote of term 1 took 1s`)
+	})
+}
+
+// The watch shows the vacancy, and with it the end of the election, before the
+// release is answered.
+func TestEveryCallIsReportedAlsoTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, func(c faultstore.Call) faultstore.Fate {
+			if c.Write.Tombstone {
+				return faultstore.Fate{Reply: 100 * time.Millisecond}
+			}
+			return faultstore.Fate{}
+		})
+		j, cfg := newJournal(), config("a")
+		cfg.Hooks.Call = func(c leader.Call) { j.note("%s", c.Kind) }
+		halt(t, start(t, f.Client("a"), cfg))
+		j.demand(t, "acquire", "release")
+	})
+}
+
+func TestTermContextThatReturnsNothingChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("a")
+		cfg.Hooks.TermContext = func(context.Context, leader.Term) context.Context { return nil }
+		a := start(t, memstore.New(), cfg)
+		mustLead(t, a)
+		halt(t, a)
+	})
+}
+
+func TestJoinedTermContextsMayReturnNothing(t *testing.T) {
+	type key string
+	add := func(name key) leader.Hooks {
+		return leader.Hooks{TermContext: func(ctx context.Context, _ leader.Term) context.Context {
+			return context.WithValue(ctx, name, true)
+		}}
+	}
+	nothing := leader.Hooks{TermContext: func(context.Context, leader.Term) context.Context { return nil }}
+	for name, hooks := range map[string]leader.Hooks{
+		"first":  leader.JoinHooks(nothing, add("x"), add("y")),
+		"middle": leader.JoinHooks(add("x"), nothing, add("y")),
+		"last":   leader.JoinHooks(add("x"), add("y"), nothing),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := hooks.TermContext(t.Context(), leader.Term{})
+			if ctx == nil || ctx.Value(key("x")) == nil || ctx.Value(key("y")) == nil {
+				t.Errorf("%v", ctx)
+			}
+		})
+	}
+}

@@ -3,9 +3,13 @@ package leader_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log" //nolint:depguard // slog.SetDefault writes through it, and it is to be put back
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +18,6 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/internal/faultstore"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
@@ -166,65 +169,6 @@ func TestLevelsOfTheLogFitWhatHappened(t *testing.T) {
 	})
 }
 
-func TestHooksComeInOrderWithTheirContent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j, callbacks, cfg := newJournal(), newJournal(), config("a")
-		cfg.Hooks = leader.Hooks{
-			Transition: func(tr leader.Transition) {
-				j.note("%s -> %s %s, term %d, leader %q", tr.From, tr.To, tr.Reason, tr.Term.Number, tr.LeaderID)
-				if time.Since(tr.At) != 0 {
-					t.Errorf("%+v", tr)
-				}
-			},
-			Call: func(c leader.Call) {
-				j.note("%s %v in %v, %v", c.Kind, c.Outcome, c.Took, c.Err)
-				if c.Sent.Before(j.begun) {
-					t.Errorf("%+v", c)
-				}
-			},
-			Callback: func(c leader.Callback) { callbacks.note("%s of term %d took %v", c.Kind, c.Term.Number, c.Took) },
-		}
-		// Without a watch, which may show the effect of a call before its
-		// answer comes.
-		a := candidate(t, newPlain(), cfg)
-		a.OnPromote(func(ctx context.Context, _ string) { <-ctx.Done() })
-		a.OnDemote(func() { time.Sleep(time.Second) })
-		started(t, a)
-		time.Sleep(heartbeat * 3 / 2)
-		_ = a.Resign(t.Context())
-		halt(t, a)
-		j.demand(t,
-			`INIT -> CANDIDATE started, term 0, leader ""`,
-			`acquire ok in 0s, <nil>`,
-			`CANDIDATE -> LEADER absent, term 1, leader "a"`,
-			`renew ok in 0s, <nil>`,
-			`LEADER -> DEMOTED resigned, term 1, leader ""`,
-			`renew ok in 0s, <nil>`,
-			`release ok in 0s, <nil>`,
-			`DEMOTED -> CANDIDATE standing-back, term 0, leader ""`,
-			`CANDIDATE -> STOPPED stopped, term 0, leader ""`,
-		)
-		callbacks.demand(t, `promote of term 1 took 1.5s`, `demote of term 1 took 1s`)
-	})
-}
-
-// The watch shows the vacancy, and with it the end of the election, before the
-// release is answered.
-func TestEveryCallIsReportedAlsoTheLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := network(t, func(c faultstore.Call) faultstore.Fate {
-			if c.Write.Tombstone {
-				return faultstore.Fate{Reply: 100 * time.Millisecond}
-			}
-			return faultstore.Fate{}
-		})
-		j, cfg := newJournal(), config("a")
-		cfg.Hooks.Call = func(c leader.Call) { j.note("%s", c.Kind) }
-		halt(t, start(t, f.Client("a"), cfg))
-		j.demand(t, "acquire", "release")
-	})
-}
-
 // Each line is named by an Event, or is a note or a call. Whom a candidate
 // comes to follow is said once, at INFO.
 func TestEveryLineOfTheLogHasANameOfItsOwnKind(t *testing.T) {
@@ -268,4 +212,151 @@ func TestEveryLineOfTheLogHasANameOfItsOwnKind(t *testing.T) {
 			t.Errorf("followed %q, want %q in\n%s", followed, want, book.text())
 		}
 	})
+}
+
+// A program may log whatever it is given.
+func TestWhatAProgramLogsOfAnElectionHasNoToken(t *testing.T) {
+	for name, handler := range map[string]func(*logbook) slog.Handler{
+		"json": func(b *logbook) slog.Handler { return slog.NewJSONHandler(b, nil) },
+		"text": func(b *logbook) slog.Handler { return slog.NewTextHandler(b, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var book logbook
+				log, cfg := slog.New(handler(&book)), config("a")
+				cfg.Hooks = leader.Hooks{
+					Transition: func(tr leader.Transition) { log.Info("hook", "transition", tr) },
+					Callback:   func(c leader.Callback) { log.Info("hook", "callback", c) },
+				}
+				a := candidate(t, memstore.New(), cfg)
+				a.OnDemote(func() {})
+				started(t, a)
+				mustLead(t, a)
+				term := a.Term()
+				log.Info("looked", "status", a.Status(), "term", term)
+				halt(t, a)
+				log.Info("looked", "status", a.Status())
+				text := book.text()
+				if strings.Contains(text, term.Token) {
+					t.Errorf("the token %s is in\n%s", term.Token, text)
+				}
+				if n := strings.Count(text, term.Correlation()); n < 4 {
+					t.Errorf("%d lines of the term %s in\n%s", n, term.Correlation(), text)
+				}
+			})
+		})
+	}
+}
+
+// A program may print whatever it is given, as it likes.
+func TestNoVerbOfFmtShowsAToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("a")
+		var transition leader.Transition
+		var callback leader.Callback
+		cfg.Hooks = leader.Hooks{
+			Transition: func(tr leader.Transition) {
+				if tr.To == leader.StateLeader {
+					transition = tr
+				}
+			},
+			Callback: func(c leader.Callback) { callback = c },
+		}
+		a := candidate(t, memstore.New(), cfg)
+		a.OnPromote(func(context.Context, string) {})
+		started(t, a)
+		mustLead(t, a)
+		term, status := a.Term(), a.Status()
+		if callback.Term != term || transition.Term != term || status.Token != term.Token {
+			t.Fatal("the values are not of the term")
+		}
+		role := leader.RoleStatus{Name: "role", ElectionStatus: status}
+		loss := &leader.LossError{Term: term, Reason: leader.ReasonStopped}
+		for _, value := range []any{
+			term, &term, status, &status, role, &role, transition, &transition, callback, loss, *loss,
+			[]leader.ElectionStatus{status}, map[string]leader.Term{"t": term}, struct{ S leader.RoleStatus }{role}, a,
+		} {
+			for verb := range strings.FieldsSeq("%v %+v %#v %s %+s %q %#q %x %X %d %t %c %U %e %o %z") {
+				text := strings.ToLower(fmt.Sprintf(verb, value))
+				if strings.Contains(text, term.Token) || strings.Contains(text, hex.EncodeToString([]byte(term.Token))) {
+					t.Errorf("%s of a %T shows the token: %s", verb, value, text)
+				}
+			}
+		}
+		for want, got := range map[string]string{
+			fmt.Sprintf("%d/%s", term.Number, term.Correlation()): term.String(),
+			fmt.Sprint(term.Number):                               fmt.Sprintf("%d", term),
+			`candidate "a" of group "g"`:                          fmt.Sprint(a),
+		} {
+			if got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+		for _, value := range []any{status, role} {
+			for _, want := range []string{term.Correlation(), "State:LEADER", "LeaderID:a"} {
+				if text := fmt.Sprintf("%+v", value); !strings.Contains(text, want) {
+					t.Errorf("no %s in %s", want, text)
+				}
+			}
+		}
+	})
+}
+
+func TestWhatIsLoggedOfARoleNamesIt(t *testing.T) {
+	var book logbook
+	slog.New(slog.NewJSONHandler(&book, nil)).Info("looked", "status", leader.RoleStatus{
+		Name: "db", ElectionStatus: leader.ElectionStatus{State: leader.StateLeader, IsLeader: true, Token: "secret"},
+	})
+	text := book.text()
+	if !strings.Contains(text, `"role":"db","state":"LEADER"`) || strings.Contains(text, "secret") {
+		t.Error(text)
+	}
+}
+
+// Candidates in trouble, of which one has no Logger, write nothing anywhere.
+func TestWithoutALoggerNothingIsWritten(t *testing.T) {
+	var out bytes.Buffer
+	was, flags := slog.Default(), log.Flags()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	defer func() {
+		slog.SetDefault(was)
+		log.SetOutput(os.Stderr)
+		log.SetFlags(flags)
+	}()
+	stderr := captured(t, func() {
+		synctest.Test(t, func(t *testing.T) {
+			f := network(t, nil)
+			a := candidate(t, f.Client("a"), config("a"))
+			a.OnDemote(func() { panic("boom") })
+			started(t, a)
+			f.BlackHole("a")
+			time.Sleep(time.Minute)
+			f.Heal("a")
+			time.Sleep(time.Minute)
+			mustLead(t, a)
+		})
+	})
+	if out.Len() > 0 || stderr != "" {
+		t.Errorf("written:\n%s%s", out.String(), stderr)
+	}
+}
+
+// captured returns what f writes to the standard output and the standard error.
+func captured(t *testing.T, f func()) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := make(chan string)
+	go func() {
+		b, _ := io.ReadAll(r) // ends with the pipe
+		text <- string(b)
+	}()
+	stdout, stderr := os.Stdout, os.Stderr
+	os.Stdout, os.Stderr = w, w
+	defer func() { os.Stdout, os.Stderr = stdout, stderr }()
+	f()
+	_ = w.Close()
+	return <-text
 }

@@ -2,7 +2,9 @@ package leader_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -506,21 +508,84 @@ func TestPreferNewerLetsTheNewVersionTakeOver(t *testing.T) {
 	})
 }
 
-func TestTheRecordTellsTheVersionOfItsHolder(t *testing.T) {
+// A tenure without end is how to say that nobody is taken over.
+func TestATenureWithoutEndDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, cfg := memstore.New(), config("a")
-		cfg.Version = "2.1.0"
-		a := start(t, st, cfg)
-		mustLead(t, a)
-		if _, r := stored(t, st); r.Version != "2.1.0" {
-			t.Errorf("%+v", r)
-		}
-		b := start(t, st, config("b"))
-		for info := range b.Observe(t.Context()) {
-			if info.Version != "2.1.0" || info.Correlation != a.Term().Correlation() || info.Correlation == "" {
-				t.Errorf("%+v", info)
+		var asked atomic.Int64
+		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
+			if c.Op == faultstore.CompareAndSwap && c.Key == record.ControlKey("g") {
+				asked.Add(1)
 			}
-			break
+			return fate
+		})
+		cfg := func(id string, p int) leader.ElectionConfig {
+			c := takeover(id, p)
+			c.MinTenure = math.MaxInt64
+			return c
+		}
+		low, high := start(t, f.Client("low"), cfg("low", 1)), start(t, f.Client("high"), cfg("high", 2))
+		time.Sleep(time.Hour)
+		mustLead(t, low, high)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("%d writes of the control record, where one makes the standing known", n)
+		}
+	})
+}
+
+// A record holds only so many standings. Who is behind all of them has nothing
+// to say that it would show.
+func TestWhoHasNoPlaceAmongTheStandingsFallsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var writes atomic.Int64
+		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
+			if c.Op == faultstore.CompareAndSwap && c.Key == record.ControlKey("g") {
+				writes.Add(1)
+			}
+			return fate
+		})
+		for p := range 3 * record.MaxStandings {
+			id := fmt.Sprint("p", p)
+			start(t, f.Client(id), ranked(id, p))
+		}
+		time.Sleep(100 * ttl)
+		synctest.Wait()
+		before := writes.Load()
+		time.Sleep(1000 * ttl)
+		if n := writes.Load() - before; n > 0 {
+			t.Errorf("%d writes of the control record when all was said", n)
+		}
+	})
+}
+
+// A claim that takes many attempts begins one term. Each attempt used to age
+// the standings by a term, until none was left.
+func TestTheAttemptsOfOneClaimAgeTheStandingsByOneTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failures := 0
+		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
+			if c.Op == faultstore.CompareAndSwap && c.Key == "g" && c.Client == "b" && failures > 0 {
+				failures--
+				fate.Lose = true
+			}
+			return fate
+		})
+		a := start(t, f.Client("a"), ranked("a", 1))
+		b := start(t, f.Client("b"), ranked("b", 2))
+		start(t, f.Client("c"), ranked("c", 3))
+		time.Sleep(2 * ttl)
+		mustLead(t, a, b)
+		f.Partition("c") // it is there, but does not claim
+		failures = 4
+		halt(t, a)
+		for !b.IsLeader() {
+			time.Sleep(time.Millisecond)
+		}
+		var r record.Record
+		if err := json.Unmarshal(f.Entry("g").Value, &r); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Standings) != 3 || failures > 0 {
+			t.Errorf("%d standings of three: %+v", len(r.Standings), r.Standings)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -148,128 +147,6 @@ func stopRoles(t *testing.T, ms ...*leader.RoleManager) {
 			t.Fatal(err)
 		}
 	}
-}
-
-func TestHundredRolesOverFourInstancesSettleAt25Each(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, st := newFleet(t, 100), memstore.New()
-		ms := make([]*leader.RoleManager, 4)
-		for i := range ms {
-			ms[i] = f.start(st, spreading(fmt.Sprintf("i%d", i)))
-		}
-		mustHold(t, []int{0, 0, 0, 100}, ms...)
-		f.moved()
-		time.Sleep(10 * ttl)
-		mustHold(t, []int{25, 25, 25, 25}, ms...)
-		if n := f.moved(); n != 75 {
-			t.Errorf("%d roles moved, want the 75 that had to", n)
-		}
-		time.Sleep(20 * ttl)
-		if n := f.moved(); n != 0 {
-			t.Errorf("%d roles moved when all was even", n)
-		}
-
-		stopRoles(t, ms[3])
-		time.Sleep(ttl / 10) // some lost a race, and wait a little
-		if l := loads(ms[:3]...); l[0]+l[1]+l[2] != 100 || l[2] > 34 {
-			t.Errorf("the others took over as %v", l)
-		}
-		time.Sleep(10 * ttl)
-		mustHold(t, []int{33, 33, 34}, ms[:3]...)
-		if n := f.moved(); n < 25 || n > 50 {
-			t.Errorf("%d roles moved when an instance with 25 left", n)
-		}
-
-		ms[3] = f.start(st, spreading("i3"))
-		time.Sleep(ttl)
-		if n := f.moved(); n == 0 || n > 15 {
-			t.Errorf("%d roles moved in the first TTL, want about a tenth of 100", n)
-		}
-		time.Sleep(5 * ttl)
-		mustHold(t, []int{25, 25, 25, 25}, ms...)
-		if n := f.moved(); n > 25 {
-			t.Errorf("%d more roles moved back", n)
-		}
-		stopRoles(t, ms...)
-	})
-}
-
-func TestCrashedInstanceIsMadeUpForEvenly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, net := newFleet(t, 60), network(t, nil)
-		ms := make([]*leader.RoleManager, 4)
-		for i := range ms {
-			id := fmt.Sprintf("i%d", i)
-			ms[i] = f.start(net.Client(id), spreading(id))
-		}
-		time.Sleep(10 * ttl)
-		mustHold(t, []int{15, 15, 15, 15}, ms...)
-		f.moved()
-		net.BlackHole("i3")
-		time.Sleep(wait + heartbeat)
-		if n := f.moved(); n < 15 || n > 30 {
-			t.Errorf("%d roles moved, want the 15 that had to, and few more", n)
-		}
-		time.Sleep(10 * ttl)
-		mustHold(t, []int{0, 20, 20, 20}, ms...)
-		net.Heal("i3")
-		time.Sleep(5 * ttl)
-		mustHold(t, []int{15, 15, 15, 15}, ms...)
-		stopRoles(t, ms...)
-	})
-}
-
-// Where nobody says how many roles an instance may lead, and nothing is spread,
-// the first takes all.
-func TestBoundHoldsWhenManyRolesFallVacantAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, st := newFleet(t, 50), memstore.New()
-		a := f.start(st, leader.RoleManagerConfig{Election: spreading("a").Election})
-		mustHold(t, []int{50}, a)
-		f.bound = 10
-		cfg := leader.RoleManagerConfig{Election: spreading("b").Election, MaxRoles: 10}
-		b := f.start(st, cfg)
-		cfg.Election.InstanceID = "c"
-		c := f.start(st, cfg)
-		stopRoles(t, a)
-		time.Sleep(2 * ttl)
-		mustHold(t, []int{10, 10}, b, c)
-		for _, r := range b.Roles() {
-			if !r.IsLeader && r.Barred != leader.ReasonFull {
-				t.Fatalf("%s is barred by %q, want %q", r.Name, r.Barred, leader.ReasonFull)
-			}
-		}
-
-		// What becomes free is taken again at once, by whoever has room.
-		f.moved()
-		for _, r := range b.Roles()[:50] {
-			if r.IsLeader {
-				if err := b.Election(r.Name).Resign(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		time.Sleep(2 * wait)
-		mustHold(t, []int{10, 10}, b, c)
-		stopRoles(t, b, c)
-	})
-}
-
-func TestRolesThatNobodyHasRoomForAreWarnedOfOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, logs := newFleet(t, 5), &logbook{}
-		cfg := leader.RoleManagerConfig{Election: spreading("a").Election, MaxRoles: 3}
-		cfg.Election.Logger = slog.New(slog.NewJSONHandler(logs, nil))
-		m := f.start(memstore.New(), cfg)
-		mustHold(t, []int{3}, m)
-		time.Sleep(10 * ttl)
-		f.add(m, "a", "another")
-		time.Sleep(10 * ttl)
-		if n := len(logs.lines(t, "roles without a leader, and no room for them here")); n != 1 {
-			t.Errorf("warned %d times", n)
-		}
-		stopRoles(t, m)
-	})
 }
 
 func TestRolesComeAndGoWhileOthersRun(t *testing.T) {
@@ -460,97 +337,6 @@ func TestOneHealthCheckSpeaksForAllRoles(t *testing.T) {
 	})
 }
 
-func TestRoleIsNotAskedOfALeaderThatIsPreferredForIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := memstore.New()
-		instance := func(id string, priority int) *leader.RoleManager {
-			m, err := leader.NewRoleManagerWithStore(st, spreading(id))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range 10 {
-				if err := m.Add(t.Context(), leader.Role{Name: fmt.Sprint("r", i), Priority: priority}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := m.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			return m
-		}
-		a := instance("a", 2)
-		b := instance("b", 1)
-		c := instance("c", 2)
-		time.Sleep(20 * ttl)
-		if led(b) != 0 || led(a) != 5 || led(c) != 5 {
-			t.Errorf("a, b and c lead %d, %d and %d roles", led(a), led(b), led(c))
-		}
-		stopRoles(t, a, b, c)
-	})
-}
-
-func TestInstancesWithOtherRolesSettle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := memstore.New()
-		few, many := newFleet(t, 10), newFleet(t, 40)
-		a := many.start(st, spreading("a"))
-		b := few.start(st, spreading("b"))
-		time.Sleep(20 * ttl)
-		// Of the ten that both know each leads half. What a leads besides, b
-		// does not know; and a, which leads more than its half of all that it
-		// knows, asks for nothing.
-		mustHold(t, []int{5, 35}, a, b)
-		few.moved()
-		many.moved()
-		time.Sleep(20 * ttl)
-		if n := few.moved() + many.moved(); n != 0 {
-			t.Errorf("%d roles moved after they had settled", n)
-		}
-		stopRoles(t, a, b)
-	})
-}
-
-// A request that is late finds that the leader has nothing to give any more.
-func TestLeaderGivesNoRoleThatWouldLeaveItWithFewer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, st := newFleet(t, 4), memstore.New()
-		m := f.start(st, spreading("a"))
-		ask := func(role string, have int) {
-			put(t, st, "_ctl."+role, map[string]any{
-				"op": "balance", "term": m.Election(role).Term().Number, "successor": "b", "by": "b", "have": have,
-			})
-			synctest.Wait()
-		}
-		ask("role.000", 3)
-		mustHold(t, []int{4}, m)
-		ask("role.000", 2)
-		ask("role.001", 2)
-		mustHold(t, []int{3}, m)
-		if info := m.Roles()[0].Leader; info.Reason != leader.ReasonBalanced || info.By != "b" || info.Successor != "b" {
-			t.Errorf("the vacancy reads %+v", info)
-		}
-		stopRoles(t, m)
-	})
-}
-
-// leader step-down --withdraw leaves a request for a term that nobody leads. It
-// must not block the role for ever.
-func TestRequestForNoTermKeepsNoRoleWhereItIs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, st := newFleet(t, 4), memstore.New()
-		a := f.start(st, spreading("a"))
-		mustHold(t, []int{4}, a)
-		for i := range 4 {
-			put(t, st, fmt.Sprintf("_ctl.role.%03d", i), map[string]any{"op": "step-down", "term": 1 << 53, "by": "ops"})
-		}
-		b := f.start(st, spreading("b"))
-		time.Sleep(20 * ttl)
-		mustHold(t, []int{2, 2}, a, b)
-		stopRoles(t, a, b)
-	})
-}
-
 func TestManagerRefusesWhatItCannotDo(t *testing.T) {
 	cfg := spreading("a")
 	cfg.Election.Group, cfg.MaxRoles, cfg.Spread.Pace = "g", -1, 2
@@ -634,26 +420,6 @@ func TestEndOfTheContextStopsTheManager(t *testing.T) {
 	})
 }
 
-// An instance without room does not ask for what it could not take: the leader
-// would give it up for nothing, again and again.
-func TestInstanceWithoutRoomDoesNotAskToTakeOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, st := newFleet(t, 4), memstore.New()
-		cfg := leader.RoleManagerConfig{Election: spreading("a").Election}
-		cfg.Election.AllowPriorityTakeover, cfg.Election.MinTenure = true, ttl
-		a := f.start(st, cfg)
-		cfg.Election.InstanceID, cfg.Election.Priority, cfg.MaxRoles = "b", 1, 2
-		b := f.start(st, cfg)
-		f.moved()
-		time.Sleep(20 * ttl)
-		mustHold(t, []int{2, 2}, a, b)
-		if n := f.moved(); n != 2 {
-			t.Errorf("%d roles moved, want the 2 that there was room for", n)
-		}
-		stopRoles(t, a, b)
-	})
-}
-
 func TestRoleMayHaveAPriorityAndMetaOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := spreading("a")
@@ -704,27 +470,6 @@ func TestStopOfAManagerSaysWhatDidNotEndInTime(t *testing.T) {
 		}
 		close(hang)
 	})
-}
-
-// An election ends beside work that outlives DemoteTimeout. The instance is
-// not rid of that work: no other role takes the room, and the role does not
-// begin anew beside its own work.
-func TestWorkThatOutlivesItsElectionKeepsTheRoomOfItsRole(t *testing.T) {
-	for name, end := range map[string]func(*testing.T, *leader.RoleManager) error{
-		"removed": func(t *testing.T, m *leader.RoleManager) error {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if err := m.Remove(ctx, "long"); !errors.Is(err, leader.ErrStopTimeout) {
-				t.Errorf("Remove that does not wait for long: %v", err)
-			}
-			return m.Remove(t.Context(), "long")
-		},
-		"stopped by itself": func(_ *testing.T, m *leader.RoleManager) error { return m.Election("long").Stop() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { outlive(t, end) })
-		})
-	}
 }
 
 func outlive(t *testing.T, end func(*testing.T, *leader.RoleManager) error) {
@@ -867,31 +612,6 @@ func TestAddGivesUpWithItsContextAndLeavesNoRoleBehind(t *testing.T) {
 	})
 }
 
-// Who is asked to take over by name takes over at once, even if it has more
-// than its fair share.
-func TestNamedSuccessorDoesNotLeaveTheRoleToOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, st := newFleet(t, 10), memstore.New()
-		b := f.start(st, spreading("b"))
-		small := spreading("a")
-		small.MaxRoles = 1
-		a := f.start(st, small)
-		small.Election.InstanceID = "c"
-		c := f.start(st, small)
-		time.Sleep(20 * ttl)
-		mustHold(t, []int{1, 1, 8}, a, b, c)
-		led := slices.IndexFunc(a.Roles(), func(r leader.RoleStatus) bool { return r.IsLeader })
-		if err := a.Election(f.roles[led]).Transfer(t.Context(), "b"); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		if e := b.Election(f.roles[led]); !e.IsLeader() {
-			t.Errorf("b does not lead: %s", status(e))
-		}
-		stopRoles(t, a, b, c)
-	})
-}
-
 func TestObserverHearsOfARoleThatNeverRan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
@@ -1003,5 +723,463 @@ func TestAPanicOfTheHealthCheckIsToldToTheHooksOfOneElection(t *testing.T) {
 		time.Sleep(checks * time.Second)
 		demand("map[:10]") // no election runs, and the Note of all is told
 		stopRoles(t, m)
+	})
+}
+
+// The manager runs then, with the other roles, and a program that is told
+// otherwise makes a second one.
+func TestARoleThatIsRemovedWhileTheManagerStartsIsNoErrorOfIt(t *testing.T) {
+	for _, verdict := range []error{nil, store.ErrTransient, store.ErrPermanent} {
+		synctest.Test(t, func(t *testing.T) {
+			st := &checked{Store: memstore.New(), hold: make(chan struct{})}
+			f := newFleet(t, 2)
+			m := f.manager(&checkedRole{checked: st, key: f.roles[1], err: verdict}, spreading("a"))
+			errs := make(chan error, 1)
+			go func() { errs <- m.Start(t.Context()) }()
+			synctest.Wait()
+			if err := m.Remove(t.Context(), f.roles[1]); err != nil {
+				t.Errorf("Remove: %v", err)
+			}
+			close(st.hold)
+			if err := <-errs; err != nil {
+				t.Errorf("with the removed role's check at %v, Start: %v", verdict, err)
+			}
+			time.Sleep(ttl)
+			mustHold(t, []int{1}, m)
+			stopRoles(t, m)
+		})
+	}
+}
+
+// A checkedRole has a check that fails for one role.
+type checkedRole struct {
+	*checked
+
+	key string
+	err error
+}
+
+func (c *checkedRole) Check(ctx context.Context, r store.CheckRequest) (store.Report, error) {
+	report, err := c.checked.Check(ctx, r)
+	if r.Key == c.key {
+		err = c.err
+	}
+	return report, err
+}
+
+// A sluggish store takes its time for each check, and from some check on
+// answers none.
+type sluggish struct {
+	*checkedRole
+
+	takes   time.Duration
+	answers int
+	mended  atomic.Bool
+}
+
+func (s *sluggish) Check(ctx context.Context, r store.CheckRequest) (store.Report, error) {
+	report, err := s.checkedRole.Check(ctx, r)
+	takes := s.takes
+	if !s.mended.Load() && s.count() > s.answers {
+		takes = time.Hour
+	}
+	select {
+	case <-ctx.Done():
+		return store.Report{}, fmt.Errorf("%w: %w", store.ErrTransient, ctx.Err())
+	case <-time.After(takes):
+		return report, err
+	}
+}
+
+// A manager has some roles checked at a time. Where the store did not answer,
+// the others waited in turn, each as long as one election does, and Start did
+// not return for that time.
+func TestTheStartOfManyRolesWaitsOnceForAStoreThatDoesNotAnswer(t *testing.T) {
+	const patience = 2 * time.Second
+	for name, answers := range map[string]int{"at all": 0, "any more": 100} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const roles = 130
+				st := &sluggish{checkedRole: &checkedRole{checked: &checked{Store: memstore.New()}}, takes: time.Second, answers: answers}
+				cfg := config("a")
+				cfg.Group = ""
+				m := newFleet(t, roles).manager(st, leader.RoleManagerConfig{Election: cfg})
+				begun := time.Now()
+				if err := m.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				allowed := patience
+				if answers > 0 {
+					allowed += 2 * st.takes // until the last answer
+				}
+				if took := time.Since(begun); took > allowed {
+					t.Errorf("Start took %v, want at most %v", took, allowed)
+				}
+				st.mended.Store(true)
+				time.Sleep(10 * ttl)
+				mustHold(t, []int{roles}, m)
+				stopRoles(t, m)
+			})
+		})
+	}
+}
+
+// What has to be repaired for a role is found however long the store takes, as
+// long as it answers.
+func TestTheStartOfManyRolesChecksASlowStoreToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 130)
+		st := &sluggish{
+			checkedRole: &checkedRole{checked: &checked{Store: memstore.New()}, key: f.roles[len(f.roles)-1], err: store.ErrPermanent},
+			takes:       time.Second, answers: len(f.roles),
+		}
+		if err := f.manager(st, spreading("a")).Start(t.Context()); !errors.Is(err, store.ErrPermanent) {
+			t.Errorf("Start: %v", err)
+		}
+	})
+}
+
+// When Stop has returned, and Done is closed, nothing of ours uses the store
+// any more: the program closes what it belongs to, and a bucket that is made
+// then stays behind.
+func TestStopWaitsForTheCheckOfAStartThatIsUnderWay(t *testing.T) {
+	type stoppable interface {
+		Start(ctx context.Context) error
+		Done() <-chan struct{}
+		StopWithContext(ctx context.Context, opts leader.StopOptions) error
+	}
+	for name, build := range map[string]func(*testing.T, store.Store) stoppable{
+		"an election": func(t *testing.T, st store.Store) stoppable { return candidate(t, st, config("a")) },
+		"a manager":   func(t *testing.T, st store.Store) stoppable { return newFleet(t, 2).manager(st, spreading("a")) },
+	} {
+		for _, verdict := range []error{nil, store.ErrPermanent} {
+			t.Run(fmt.Sprint(name, "/", verdict), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					st := &checked{Store: memstore.New(), hold: make(chan struct{}), err: verdict}
+					e := build(t, st)
+					begun, stopped := make(chan error, 1), make(chan error, 1)
+					go func() { begun <- e.Start(t.Context()) }()
+					synctest.Wait()
+					all := leader.StopOptions{WaitForDemote: true}
+					impatient := all
+					impatient.Timeout = time.Second
+					if err := e.StopWithContext(t.Context(), impatient); !errors.Is(err, leader.ErrStopTimeout) {
+						t.Errorf("an impatient stop: %v", err)
+					}
+					go func() { stopped <- e.StopWithContext(t.Context(), all) }()
+					synctest.Wait()
+					select {
+					case err := <-stopped:
+						t.Errorf("Stop has returned %v, and the store is checked", err)
+						stopped <- err
+					case <-e.Done():
+						t.Error("it has ended, and the store is checked")
+					default:
+					}
+					close(st.hold)
+					if err := <-begun; !errors.Is(err, leader.ErrStopped) {
+						t.Errorf("Start: %v", err)
+					}
+					if err := <-stopped; err != nil {
+						t.Errorf("Stop: %v", err)
+					}
+					<-e.Done()
+				})
+			})
+		}
+	}
+}
+
+// A manager that is to stop does not wait for a store that does not answer.
+func TestStopOfAManagerEndsTheCheckOfItsStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &sluggish{checkedRole: &checkedRole{checked: &checked{Store: memstore.New()}}}
+		m := newFleet(t, 130).manager(st, spreading("a"))
+		errs := make(chan error, 1)
+		go func() { errs <- m.Start(t.Context()) }()
+		synctest.Wait()
+		begun := time.Now()
+		stopRoles(t, m)
+		if err := <-errs; !errors.Is(err, leader.ErrStopped) {
+			t.Errorf("Start: %v", err)
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// The manager runs then, with the other roles: what somebody does to the
+// election of one role is no failure of it.
+func TestAnElectionThatWasStartedOrStoppedByItselfIsNoErrorOfTheManager(t *testing.T) {
+	for name, before := range map[string]struct {
+		act  func(ctx context.Context, e leader.Election) error
+		err  error // what the store says of the role
+		held int
+	}{
+		"stopped": {act: func(_ context.Context, e leader.Election) error { return e.Stop() }, held: 1},
+		"stopped, and its store must be mended": {
+			act: func(_ context.Context, e leader.Election) error { return e.Stop() }, err: store.ErrPermanent, held: 1,
+		},
+		"started": {act: func(ctx context.Context, e leader.Election) error { return e.Start(ctx) }, held: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, 2)
+				st := &checkedRole{checked: &checked{Store: memstore.New()}, key: f.roles[1], err: before.err}
+				m := f.manager(st, spreading("a"))
+				if err := before.act(t.Context(), m.Election(f.roles[1])); err != nil {
+					t.Fatal(err)
+				}
+				if err := m.Start(t.Context()); err != nil {
+					t.Errorf("Start: %v", err)
+				}
+				if err := m.Start(t.Context()); !errors.Is(err, leader.ErrAlreadyStarted) {
+					t.Errorf("Start of a manager that runs: %v", err)
+				}
+				time.Sleep(ttl)
+				mustHold(t, []int{before.held}, m)
+				stopRoles(t, m)
+				if err := m.Start(t.Context()); !errors.Is(err, leader.ErrStopped) {
+					t.Errorf("Start of a manager that was stopped: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A call that waits for all roles has been promised that each is released when
+// its work has stopped (G4), also those that it has not come to yet. Another
+// call that gave up abandoned these, and somebody else led beside their work.
+func TestAnImpatientCallLeavesTheStopOfAManagerAlone(t *testing.T) {
+	released := leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: ttl}
+	for name, impatient := range map[string]func(context.Context, *leader.RoleManager) error{
+		"Stop":   func(ctx context.Context, m *leader.RoleManager) error { return m.StopWithContext(ctx, released) },
+		"Remove": func(ctx context.Context, m *leader.RoleManager) error { return removeWithin(ctx, m, "b") },
+		"Stop of one election": func(ctx context.Context, m *leader.RoleManager) error {
+			return m.Election("b").StopWithContext(ctx, released)
+		},
+	} {
+		for _, patientFirst := range []bool{true, false} {
+			order := "it comes second"
+			if !patientFirst {
+				order = "it comes first"
+			}
+			t.Run(name+"/"+order, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { stopBeside(t, patientFirst, impatient) })
+			})
+		}
+	}
+}
+
+func removeWithin(ctx context.Context, m *leader.RoleManager, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, ttl)
+	defer cancel()
+	return m.Remove(ctx, name)
+}
+
+// stopBeside stops an instance whose work takes longer than an impatient call
+// waits.
+func stopBeside(t *testing.T, patientFirst bool, impatient func(context.Context, *leader.RoleManager) error) {
+	t.Helper()
+	const work = 5 * ttl
+	st, cfg := memstore.New(), config("x")
+	cfg.Group, cfg.DemoteTimeout = "", 20*ttl
+	m, err := leader.NewRoleManagerWithStore(st, leader.RoleManagerConfig{Election: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var busy sync.Map
+	names := []string{"a", "b", "c"}
+	for _, name := range names {
+		err := m.Add(t.Context(), leader.Role{
+			Name:      name,
+			OnPromote: func(context.Context, string) { busy.Store(name, true) },
+			OnDemote:  func() { time.Sleep(work); busy.Delete(name) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(ttl)
+	mustHold(t, []int{len(names)}, m)
+	var others []leader.Election
+	for _, name := range names {
+		cfg := config("y")
+		cfg.Group = name
+		other := candidate(t, st, cfg)
+		other.OnPromote(func(context.Context, string) {
+			if _, works := busy.Load(name); works {
+				t.Errorf("another leads %s beside the work", name)
+			}
+		})
+		others = append(others, started(t, other))
+	}
+	patience, impatience := make(chan error, 1), make(chan error, 1)
+	calls := []func(){
+		func() { patience <- m.Stop() },
+		func() { impatience <- impatient(t.Context(), m) },
+	}
+	if !patientFirst {
+		slices.Reverse(calls)
+	}
+	for _, call := range calls {
+		go call()
+		synctest.Wait()
+	}
+	if err := <-impatience; !errors.Is(err, leader.ErrStopTimeout) {
+		t.Errorf("the impatient one: %v", err)
+	}
+	if err := <-patience; err != nil {
+		t.Errorf("the patient one: %v", err)
+	}
+	mustHandOver(t, others...)
+}
+
+// mustHandOver demands that each leads, and was left its role by a leader.
+func mustHandOver(t *testing.T, es ...leader.Election) {
+	t.Helper()
+	for _, e := range es {
+		mustLead(t, e)
+		if s := e.Status(); s.Reason != leader.ReasonVacant && s.Reason != leader.ReasonOffered {
+			t.Errorf("not handed over: %s", status(e))
+		}
+	}
+}
+
+// Somebody has to be the last: then nobody waits, and no role goes on being
+// renewed beside a program that believes the manager gone.
+func TestTheLastStopOfAManagerToGiveUpLeavesTheRolesToExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, cfg := memstore.New(), config("x")
+		cfg.Group, cfg.DemoteTimeout = "", 20*ttl
+		m, err := leader.NewRoleManagerWithStore(st, leader.RoleManagerConfig{Election: cfg})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := []string{"a", "b"}
+		for _, name := range names {
+			if err := m.Add(t.Context(), leader.Role{Name: name, OnDemote: func() { time.Sleep(10 * ttl) }}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Cleanup(func() { _ = m.Stop() })
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(ttl)
+		mustHold(t, []int{len(names)}, m)
+		var others []leader.Election
+		for _, name := range names {
+			cfg := config("y")
+			cfg.Group = name
+			others = append(others, start(t, st, cfg))
+		}
+		errs := make(chan error, 2)
+		for _, timeout := range []time.Duration{ttl, 2 * ttl} {
+			go func() {
+				errs <- m.StopWithContext(t.Context(), leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: timeout})
+			}()
+		}
+		for range 2 {
+			mustNotLead(t, others...)
+			if err := <-errs; !errors.Is(err, leader.ErrStopTimeout) {
+				t.Errorf("a stop that gives up: %v", err)
+			}
+		}
+		time.Sleep(wait + jitter)
+		for _, e := range others {
+			mustLead(t, e)
+		}
+		<-m.Done()
+	})
+}
+
+// Who observes a manager hears the end of its roles, also where none ever ran.
+func TestObserveTellsOfTheEndOfRolesThatNeverRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := leader.NewRoleManagerWithStore(memstore.New(), spreading("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Add(t.Context(), leader.Role{Name: "r"}); err != nil {
+			t.Fatal(err)
+		}
+		states := make(chan []string, 1)
+		go func() {
+			var all []string
+			for r := range m.Observe(t.Context()) {
+				all = append(all, r.State)
+			}
+			states <- all
+		}()
+		synctest.Wait()
+		stopRoles(t, m)
+		if got, want := <-states, []string{leader.StateInit, leader.StateStopped}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+}
+
+func TestAClosedConnectionEndsAManagerAndItsRoles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, nil)
+		cfg := config("a")
+		cfg.Group = ""
+		m, err := leader.NewRoleManagerWithStore(f.Client("a"), leader.RoleManagerConfig{Election: cfg})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"x", "y"} {
+			if err := m.Add(t.Context(), leader.Role{Name: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(wait)
+		mustLead(t, m.Election("x"))
+		x, told := m.Election("x"), make(chan struct{})
+		go func() {
+			defer close(told)
+			for range m.Observe(t.Context()) {
+			}
+		}()
+		if m.Err() != nil {
+			t.Error(m.Err())
+		}
+		f.Report(store.Closed, "a")
+		<-m.Done()
+		<-told
+		for name, err := range map[string]error{"Err": m.Err(), "Stop": m.Stop(), "of a role": x.Err()} {
+			if !errors.Is(err, leader.ErrConnectionClosed) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := m.Add(t.Context(), leader.Role{Name: "z"}); !errors.Is(err, leader.ErrStopped) {
+			t.Errorf("Add: %v", err)
+		}
+	})
+}
+
+// leader step-down --withdraw leaves a request for a term that nobody leads. It
+// must not block the role for ever.
+func TestRequestForNoTermKeepsNoRoleWhereItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, st := newFleet(t, 4), memstore.New()
+		a := f.start(st, spreading("a"))
+		mustHold(t, []int{4}, a)
+		for i := range 4 {
+			put(t, st, fmt.Sprintf("_ctl.role.%03d", i), map[string]any{"op": "step-down", "term": 1 << 53, "by": "ops"})
+		}
+		b := f.start(st, spreading("b"))
+		time.Sleep(20 * ttl)
+		mustHold(t, []int{2, 2}, a, b)
+		stopRoles(t, a, b)
 	})
 }

@@ -201,3 +201,17 @@ func TestRunDemandsAFunctionToRun(t *testing.T) {
 		}
 	}
 }
+
+func TestRunReturnsThatItsConnectionIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, nil)
+		time.AfterFunc(time.Minute, func() { f.Report(store.Closed, "a") })
+		err := leader.RunWithStore(t.Context(), f.Client("a"), config("a"), func(ctx context.Context, _ leader.Term) error {
+			<-ctx.Done()
+			return nil
+		})
+		if !errors.Is(err, leader.ErrConnectionClosed) {
+			t.Error(err)
+		}
+	})
+}

@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/internal/faultstore"
-	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
@@ -128,217 +125,105 @@ func TestFollowersKnowWhatTheLeaderSaysOfItself(t *testing.T) {
 	})
 }
 
-// observe notes what a sequence yields, until its context ends.
-func observe(ctx context.Context, e leader.Election, j *journal) (done chan struct{}) {
-	done = make(chan struct{})
-	go func() {
-		defer close(done)
-		for l := range e.Observe(ctx) {
-			if l.Reason != leader.ReasonStarted { // it lasts for no time, and may be skipped
-				j.note("%q %s", l.ID, l.Reason)
-			}
-		}
-	}()
-	return done
+// A distant store cannot be reached while it is told so. It watches.
+type distant struct {
+	store.Watcher
+
+	check, watch atomic.Bool
 }
 
-func TestObserversSeeThePresentStateAndThenEachChange(t *testing.T) {
+func (d *distant) Check(context.Context, store.CheckRequest) (store.Report, error) {
+	if d.check.Load() {
+		return store.Report{}, store.ErrTransient
+	}
+	return store.Report{}, nil
+}
+
+func (d *distant) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+	if d.watch.Load() {
+		return nil, store.ErrTransient
+	}
+	return d.Watcher.Watch(ctx, keys, deliver)
+}
+
+// A follower writes nothing and reads nothing: that it has begun to follow is
+// all that shows that a trouble at its start is over.
+func TestAFollowerThatBeganBeforeItsStoreTellsOfNoErrorOnceItFollows(t *testing.T) {
+	for name, far := range map[string]func(*distant) *atomic.Bool{
+		"check": func(d *distant) *atomic.Bool { return &d.check },
+		"watch": func(d *distant) *atomic.Bool { return &d.watch },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memstore.New()
+				mustLead(t, start(t, st, config("a")))
+				d := &distant{Watcher: st}
+				far(d).Store(true)
+				b := start(t, d, config("b"))
+				time.Sleep(time.Minute)
+				if s := b.Status(); !errors.Is(s.LastError, store.ErrTransient) {
+					t.Errorf("of a store that cannot be reached the status tells %v", s.LastError)
+				}
+				far(d).Store(false)
+				time.Sleep(time.Minute)
+				mustBe(t, b, leader.StateFollower)
+				if s := b.Status(); s.LastError != nil || !s.LastErrorAt.IsZero() {
+					t.Errorf("still tells %v of %v", s.LastError, s.LastErrorAt)
+				}
+			})
+		})
+	}
+}
+
+func TestAPollingFollowerTellsOfNoErrorOnceItReadsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, j := memstore.New(), newJournal()
-		b := candidate(t, st, config("b"))
-		done := observe(t.Context(), b, j)
-		j.demand(t, `"" `)
-		a := start(t, st, config("a"))
-		started(t, b)
-		time.Sleep(10 * heartbeat) // renewals are no change
-		j.demand(t, `"" `, `"a" `)
-		if err := a.Resign(t.Context()); err != nil {
-			t.Fatal(err)
+		mem := memstore.New()
+		mustLead(t, start(t, mem, config("a")))
+		st := &controlOnly{Store: mem}
+		b := start(t, st, config("b"))
+		st.refuses.Store(true)
+		time.Sleep(2 * heartbeat)
+		if s := b.Status(); !errors.Is(s.LastError, store.ErrPermanent) {
+			t.Errorf("after a read that failed the status tells %v", s.LastError)
 		}
-		mustLead(t, b, a)
-		if got := j.all(); got[len(got)-1] != `"b" ` {
-			t.Errorf("%q", got)
+		st.refuses.Store(false)
+		time.Sleep(2 * heartbeat)
+		mustBe(t, b, leader.StateFollower)
+		if s := b.Status(); s.LastError != nil {
+			t.Errorf("still tells %v", s.LastError)
 		}
+	})
+}
+
+func TestStatesAndConnectionsHaveTheSpecifiedNames(t *testing.T) {
+	for got, want := range map[string]string{
+		leader.StateInit: "INIT", leader.StateCandidate: "CANDIDATE", leader.StateLeader: "LEADER",
+		leader.StateFollower: "FOLLOWER", leader.StateDemoted: "DEMOTED", leader.StateStopped: "STOPPED",
+		store.Connected.String(): "CONNECTED", store.Disconnected.String(): "DISCONNECTED", store.Closed.String(): "CLOSED",
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestTokenIsEmptyUnlessTheCandidateLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, nil)
+		a, b := start(t, f.Client("a"), config("a")), start(t, f.Client("b"), config("b"))
+		mustLead(t, a, b)
+		if a.Token() == "" || a.Token() != a.Status().Token || b.Token() != "" || b.Status().Token != "" {
+			t.Errorf("tokens %q and %q", a.Token(), b.Token())
+		}
+		f.BlackHole("a")
+		time.Sleep(trust)
+		if a.Token() != "" || a.Status().Token != "" {
+			t.Error("the token outlives the trust")
+		}
+		f.Heal("a")
 		halt(t, a, b)
-		<-done
-		if got := j.all(); got[len(got)-1] != `"" stopped` {
-			t.Errorf("the last: %q", got)
+		if a.Token() != "" || b.Token() != "" {
+			t.Error("a token after the end")
 		}
 	})
-}
-
-func TestSlowObserverSkipsStatesAndHoldsNobodyUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := memstore.New()
-		a := start(t, st, config("a"))
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var n atomic.Int64
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for range a.Observe(ctx) {
-				n.Add(1)
-				time.Sleep(time.Hour)
-			}
-		}()
-		for range 20 {
-			_ = a.Resign(t.Context())
-			time.Sleep(2 * wait)
-			mustLead(t, a)
-		}
-		if n.Load() != 1 {
-			t.Errorf("read %d states", n.Load())
-		}
-		cancel()
-		<-done
-		if n.Load() > 2 {
-			t.Errorf("read %d states", n.Load())
-		}
-	})
-}
-
-func TestObserverEndsWithItsContextAndByBreaking(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, j := start(t, memstore.New(), config("a")), newJournal()
-		ctx, cancel := context.WithCancel(t.Context())
-		done := observe(ctx, a, j)
-		synctest.Wait()
-		cancel()
-		<-done
-		for range a.Observe(t.Context()) {
-			break
-		}
-		halt(t, a)
-		done = observe(t.Context(), a, j) // of one that stopped: its last state
-		<-done
-		j.demand(t, `"a" `, `"" stopped`)
-	})
-}
-
-// watchGroup notes what an observer without an election sees.
-func watchGroup(ctx context.Context, st store.Store, j *journal) (done chan struct{}) {
-	done = make(chan struct{})
-	go func() {
-		defer close(done)
-		for l, err := range leader.ObserveWithStore(ctx, st, "g") {
-			if err != nil {
-				j.note("error %v", err)
-				continue
-			}
-			j.note("%q term %d %s", l.ID, l.Term, l.Reason)
-		}
-	}()
-	return done
-}
-
-func TestObservingWithoutTakingPart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st, j := memstore.New(), newJournal()
-		ctx, cancel := context.WithCancel(t.Context())
-		done := watchGroup(ctx, st, j)
-		j.demand(t, `"" term 0 absent`)
-		a := start(t, st, config("a"))
-		time.Sleep(10*heartbeat + 1)
-		if err := a.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		st.Delete("g")
-		synctest.Wait()
-		st.Put("g", []byte("garbage"))
-		j.demand(t, `"" term 0 absent`, `"a" term 1 `, `"" term 1 resigned`, `"" term 0 deleted`, `"" term 0 overwritten`)
-		if e, _ := st.Get(t.Context(), "g"); string(e.Value) != "garbage" {
-			t.Error("the observer wrote")
-		}
-		cancel()
-		<-done
-	})
-}
-
-func TestObserverSeesASilentLeaderExpireAlsoByPolling(t *testing.T) {
-	for _, polled := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			j, mem := newJournal(), memstore.New()
-			var st store.Store = mem
-			if polled {
-				st = plain{mem}
-			}
-			put(t, st, "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 1})
-			ctx, cancel := context.WithCancel(t.Context())
-			done := watchGroup(ctx, st, j)
-			time.Sleep(wait - 1)
-			j.demand(t, `"x" term 1 `)
-			time.Sleep(time.Nanosecond)
-			j.demand(t, `"x" term 1 `, `"" term 1 expired`)
-			cancel()
-			<-done
-		})
-	}
-}
-
-// A watch says again what it said before when it has been interrupted. That is
-// no renewal.
-func TestARepeatedObservationDoesNotProlongALeaseForAnObserver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, j := network(t, nil), newJournal()
-		put(t, f.Client("x"), "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 1})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := watchGroup(ctx, f.Client("o"), j)
-		time.Sleep(ttl)
-		f.Partition("o")
-		f.Heal("o")
-		time.Sleep(wait - ttl)
-		j.demand(t, `"x" term 1 `, `"" term 1 expired`)
-		cancel()
-		<-done
-	})
-}
-
-func TestObserverIsToldWhenTheStoreCanNotBeWatchedAndTriesAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		refusals := 0
-		f := network(t, func(c faultstore.Call) faultstore.Fate {
-			refuse := c.Op == faultstore.Watch && refusals < 3
-			if refuse {
-				refusals++
-			}
-			return faultstore.Fate{Refuse: refuse}
-		})
-		n := 0
-		for l, err := range leader.ObserveWithStore(t.Context(), f.Client("o"), "g") {
-			if err == nil {
-				if n != 3 || l.Reason != leader.ReasonAbsent {
-					t.Errorf("%d errors, then %+v", n, l)
-				}
-				break
-			}
-			n++
-			if !errors.Is(err, store.ErrTransient) || l.Group != "g" {
-				t.Errorf("%+v %v", l, err)
-			}
-		}
-	})
-}
-
-func TestObserverMayBreakAtAnyTime(t *testing.T) {
-	for _, polled := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var st store.Store = memstore.New()
-			if polled {
-				st = newPlain()
-			}
-			var got []leader.Reason
-			for l, err := range leader.ObserveWithStore(t.Context(), st, "g") {
-				if err != nil {
-					t.Error(err)
-				}
-				got = append(got, l.Reason)
-				break
-			}
-			if !slices.Equal(got, []leader.Reason{leader.ReasonAbsent}) {
-				t.Error(got)
-			}
-		})
-	}
 }

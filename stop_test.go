@@ -31,27 +31,6 @@ var endings = map[string]func(t *testing.T, st store.Store, e leader.Election, u
 	"bad health": func(_ *testing.T, _ store.Store, _ leader.Election, unhealthy func()) { unhealthy() },
 }
 
-// health is a HealthChecker that a test switches.
-type health struct {
-	mu    sync.Mutex
-	check func(context.Context) bool
-	n     int
-}
-
-func (h *health) Check(ctx context.Context) bool {
-	h.mu.Lock()
-	check := h.check
-	h.n++
-	h.mu.Unlock()
-	return check == nil || check(ctx)
-}
-
-func (h *health) set(check func(context.Context) bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.check = check
-}
-
 func TestWorkStopsBeforeTheReleaseHoweverTheTermIsLeft(t *testing.T) {
 	// More than three leases, and not a whole number of heartbeats: a release
 	// that meets a renewal of ours on its way is refused, and sent again.
@@ -461,4 +440,337 @@ func (r *revoked) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 		return 0, store.ErrPermanent
 	}
 	return r.Store.CompareAndSwap(ctx, w)
+}
+
+// A lingerer is a store whose watches still deliver for a while after their
+// context has ended.
+type lingerer struct {
+	*memstore.Store
+	running atomic.Int32
+}
+
+func (l *lingerer) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
+	inner, err := l.Store.Watch(ctx, keys, deliver)
+	if err != nil {
+		return nil, err
+	}
+	l.running.Add(1)
+	return func() { inner(); l.running.Add(-1) }, nil
+}
+
+// The end of the watch's context begins its end; only its stop function waits
+// for it.
+func TestStopAwaitsTheEndOfTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lingerer{Store: memstore.New()}
+		e, err := leader.NewElectionWithStore(l, config("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		started(t, e)
+		synctest.Wait()
+		if n := l.running.Load(); n != 1 {
+			t.Fatalf("%d watches", n)
+		}
+		if err := e.Stop(); err != nil {
+			t.Error(err)
+		}
+		if n := l.running.Load(); n != 0 {
+			t.Errorf("%d watches are running after Stop", n)
+		}
+	})
+}
+
+// A hook runs on the goroutine that a stop waits for.
+func TestStopAndResignFromAHookDoNotDeadlock(t *testing.T) {
+	for name, leave := range map[string]func(leader.Election) error{
+		"stop":   leader.Election.Stop,
+		"resign": func(e leader.Election) error { return e.Resign(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var a leader.Election
+				cfg := config("a")
+				cfg.Hooks.Transition = func(tr leader.Transition) {
+					if tr.To == leader.StateLeader {
+						if err := leave(a); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				a = candidate(t, memstore.New(), cfg)
+				started(t, a)
+				mustNotLead(t, a)
+				halt(t, a)
+			})
+		})
+	}
+}
+
+// What is told while the election ends is told by the same goroutine, for whose
+// end a stop waits.
+func TestAStopFromAHookOfTheEndDoesNotDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a leader.Election
+		cfg, told := config("a"), false
+		cfg.Hooks.Note = func(n leader.Note) {
+			if told = true; n.Kind == leader.NoteOverrun {
+				if err := a.Stop(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		a = candidate(t, memstore.New(), cfg)
+		hang := make(chan struct{})
+		defer close(hang)
+		a.OnLeaderChange(func(leader.LeaderInfo) { <-hang })
+		mustLead(t, started(t, a))
+		if err := a.Stop(); !errors.Is(err, leader.ErrDemoteTimeout) || !told {
+			t.Errorf("%v; the hook was called: %v", err, told)
+		}
+	})
+}
+
+// The work has returned, and another leads: a stop has nothing to complain of.
+func TestAFollowersStopDoesNotTellOfAnOverrunOfThePast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		cfg := config("a")
+		cfg.DemoteTimeout = 4 * time.Second
+		a := candidate(t, st, cfg)
+		a.OnDemote(func() { time.Sleep(time.Minute) })
+		mustLead(t, started(t, a))
+		b := started(t, candidate(t, st, config("b")))
+		go func() { _ = a.Resign(t.Context()) }()
+		time.Sleep(time.Hour)
+		mustLead(t, b)
+		halt(t, a)
+		halt(t, b)
+	})
+}
+
+// The record was given up while the work went on, though it has returned before
+// the store answered.
+func TestAStopTellsOfWorkThatItsReleaseDidNotAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lag := ttl / 20
+		f := network(t, func(faultstore.Call) faultstore.Fate { return faultstore.Fate{Delay: lag} })
+		cfg := config("a")
+		cfg.DemoteTimeout = 4 * time.Second
+		a := candidate(t, f.Client("a"), cfg)
+		a.OnDemote(func() { time.Sleep(cfg.DemoteTimeout + lag/2) })
+		started(t, a)
+		time.Sleep(2 * ttl)
+		mustLead(t, a)
+		if err := a.Stop(); !errors.Is(err, leader.ErrDemoteTimeout) {
+			t.Errorf("stop: %v", err)
+		}
+	})
+}
+
+func TestStopDoesNotHangWithAHealthCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, cfg := &health{}, config("a")
+		h.set(func(context.Context) bool { time.Sleep(time.Minute); return true })
+		cfg.HealthChecker = h
+		a := start(t, memstore.New(), cfg)
+		time.Sleep(heartbeat * 3 / 2)
+		begun := time.Now()
+		halt(t, a)
+		if d := time.Since(begun); d > heartbeat {
+			t.Fatalf("stopped within %v", d)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// A check that outlives its own time is not waited for once more, and one that
+// respects its context is told of the stop as soon as the work is.
+func TestAHealthCheckDelaysNoStopBeyondItsOwnTime(t *testing.T) {
+	const work = 5 * heartbeat
+	for name, c := range map[string]struct {
+		check func(context.Context) bool
+		at    time.Duration // when the stop is asked for; a check begins at each heartbeat
+		want  time.Duration
+	}{
+		"respects its context": {func(ctx context.Context) bool { <-ctx.Done(); return true }, 1100 * time.Millisecond, 0},
+		"ignores it":           {func(context.Context) bool { time.Sleep(time.Minute); return true }, 1100 * time.Millisecond, 900 * time.Millisecond},
+		"ignores it for long":  {func(context.Context) bool { time.Sleep(time.Minute); return true }, 2500 * time.Millisecond, 0},
+		"ends in time":         {func(context.Context) bool { time.Sleep(heartbeat / 2); return true }, 1100 * time.Millisecond, 400 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stops := map[string]func(leader.HealthChecker) func() error{
+					"election": func(h leader.HealthChecker) func() error {
+						cfg := config("a")
+						cfg.HealthChecker = h
+						return start(t, memstore.New(), cfg).Stop
+					},
+					"manager": func(h leader.HealthChecker) func() error {
+						cfg := spreading("a")
+						cfg.Election.HealthChecker = h
+						return newFleet(t, 2).start(memstore.New(), cfg).Stop
+					},
+				}
+				for kind, begin := range stops {
+					h := &health{}
+					h.set(c.check)
+					stop := begin(h)
+					time.Sleep(c.at)
+					begun := time.Now()
+					if err := stop(); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(begun); took != c.want {
+						t.Errorf("%s: the stop took %v, want %v", kind, took, c.want)
+					}
+				}
+				time.Sleep(2 * time.Minute)
+			})
+		})
+	}
+	t.Run("while the work stops", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h, cfg, ended := &health{}, config("a"), time.Time{}
+			h.set(func(ctx context.Context) bool { <-ctx.Done(); ended = time.Now(); return false })
+			cfg.HealthChecker, cfg.HealthCheckInterval = h, work
+			a := candidate(t, memstore.New(), cfg)
+			a.OnDemote(func() { time.Sleep(work / 2) })
+			a.OnPromote(func(context.Context, string) {})
+			mustLead(t, started(t, a))
+			time.Sleep(work + heartbeat)
+			begun := time.Now()
+			halt(t, a)
+			if !ended.Equal(begun) || time.Since(begun) != work/2 {
+				t.Errorf("the check ended %v after the stop was asked for, and that took %v", ended.Sub(begun), time.Since(begun))
+			}
+		})
+	})
+}
+
+// A stop that was asked for remains one, whatever becomes of the connection
+// then.
+func TestAConnectionClosedAfterAStopIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, nil)
+		a, release := candidate(t, f.Client("a"), config("a")), make(chan struct{})
+		a.OnDemote(func() { <-release })
+		mustLead(t, started(t, a))
+		stopped := make(chan error)
+		go func() { stopped <- a.Stop() }()
+		synctest.Wait()
+		f.Report(store.Closed, "a")
+		synctest.Wait()
+		close(release)
+		if err := <-stopped; err != nil || a.Err() != nil {
+			t.Errorf("Stop: %v, Err: %v", err, a.Err())
+		}
+	})
+}
+
+func TestDoneAndErrOfAnOrdinaryStop(t *testing.T) {
+	for name, begin := range map[string]func(*testing.T, leader.Election){
+		"started":     func(t *testing.T, e leader.Election) { started(t, e) },
+		"not started": func(*testing.T, leader.Election) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := candidate(t, memstore.New(), config("a"))
+				begin(t, a)
+				select {
+				case <-a.Done():
+					t.Error("done before the end")
+				default:
+				}
+				halt(t, a)
+				<-a.Done()
+				if err := a.Err(); err != nil {
+					t.Errorf("Err: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// The bubble of synctest fails a test that leaves a goroutine behind: here one
+// that did everything.
+func TestStopLeavesNoGoroutineBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, cfg := memstore.New(), config("a")
+		cfg.HealthChecker, cfg.Fencing.ValidationInterval = &health{}, heartbeat
+		a := start(t, st, cfg)
+		b := start(t, st, config("b"))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range b.Observe(t.Context()) {
+			}
+		}()
+		time.Sleep(time.Minute)
+		put(t, st, record.ControlKey("g"), record.Request{Op: record.OpStepDown, Term: a.Term().Number})
+		mustLead(t, b, a)
+		halt(t, a, b)
+		<-done
+		synctest.Wait()
+	})
+}
+
+// A busyStore is a store whose writes take until a while after their context
+// ends.
+type busyStore struct {
+	*memstore.Store
+	write func(context.Context)
+}
+
+func (s *busyStore) CompareAndSwap(ctx context.Context, _ store.Write) (uint64, error) {
+	s.write(ctx)
+	return 0, store.ErrUnknown
+}
+
+// A goroutine that is told to end may be in the middle of something: Stop
+// returns after that, and not before.
+func TestStopReturnsAfterTheLastActOfItsGoroutines(t *testing.T) {
+	var running atomic.Int32
+	act := func(ctx context.Context) bool {
+		running.Add(1)
+		defer running.Add(-1)
+		<-ctx.Done()
+		time.Sleep(heartbeat / 10)
+		return true
+	}
+	for name, begin := range map[string]func(t *testing.T) leader.Election{
+		"a write": func(t *testing.T) leader.Election {
+			return start(t, &busyStore{memstore.New(), func(ctx context.Context) { act(ctx) }}, config("a"))
+		},
+		"a health check": func(t *testing.T) leader.Election {
+			h, cfg := &health{}, config("a")
+			h.set(act)
+			cfg.HealthChecker = h
+			return start(t, memstore.New(), cfg)
+		},
+		"a callback": func(t *testing.T) leader.Election {
+			e := candidate(t, memstore.New(), config("a"))
+			e.OnLeaderChange(func(leader.LeaderInfo) {
+				running.Add(1)
+				defer running.Add(-1)
+				time.Sleep(time.Second)
+			})
+			return started(t, e)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := begin(t)
+				for running.Load() == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				if err := e.Stop(); err != nil {
+					t.Error(err)
+				}
+				if n := running.Load(); n != 0 {
+					t.Errorf("%d are running after Stop", n)
+				}
+			})
+		})
+	}
 }

@@ -54,28 +54,6 @@ func TestEveryRequirementNamesTestsThatExist(t *testing.T) {
 	}
 }
 
-// Tests that were written for a requirement must be found from it.
-func TestEveryTestOfTheSpecificationIsNamedByARequirement(t *testing.T) {
-	named := map[string]bool{}
-	for _, r := range requirements(t) {
-		for _, n := range r.tests {
-			top, _, _ := strings.Cut(n.name, "/")
-			named[n.dir+" "+top] = true
-		}
-	}
-	files, err := filepath.Glob(filepath.Join(root, "spec_*_test.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files: %v", err)
-	}
-	for _, file := range files {
-		for _, name := range testsOf(t, file) {
-			if !named[". "+name] {
-				t.Errorf("no requirement in docs/spec-coverage.md names %s of %s", name, file)
-			}
-		}
-	}
-}
-
 // requirements reads the table and checks its numbers.
 func requirements(t *testing.T) (rows []requirement) {
 	t.Helper()
@@ -173,21 +151,4 @@ func isTestName(name string) bool {
 		}
 	}
 	return false
-}
-
-// testsOf returns the names of the tests that a file declares.
-func testsOf(t *testing.T, file string) (names []string) {
-	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSource("")
-	s.add(parsed)
-	for name := range s.functions {
-		if isTestName(name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

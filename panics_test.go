@@ -355,38 +355,6 @@ func TestAPanicOfTheLoggerIsToldToTheHooks(t *testing.T) {
 	})
 }
 
-func TestTermContextThatReturnsNothingChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := config("a")
-		cfg.Hooks.TermContext = func(context.Context, leader.Term) context.Context { return nil }
-		a := start(t, memstore.New(), cfg)
-		mustLead(t, a)
-		halt(t, a)
-	})
-}
-
-func TestJoinedTermContextsMayReturnNothing(t *testing.T) {
-	type key string
-	add := func(name key) leader.Hooks {
-		return leader.Hooks{TermContext: func(ctx context.Context, _ leader.Term) context.Context {
-			return context.WithValue(ctx, name, true)
-		}}
-	}
-	nothing := leader.Hooks{TermContext: func(context.Context, leader.Term) context.Context { return nil }}
-	for name, hooks := range map[string]leader.Hooks{
-		"first":  leader.JoinHooks(nothing, add("x"), add("y")),
-		"middle": leader.JoinHooks(add("x"), nothing, add("y")),
-		"last":   leader.JoinHooks(add("x"), add("y"), nothing),
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx := hooks.TermContext(t.Context(), leader.Term{})
-			if ctx == nil || ctx.Value(key("x")) == nil || ctx.Value(key("y")) == nil {
-				t.Errorf("%v", ctx)
-			}
-		})
-	}
-}
-
 // An unclear store says that it is disconnected, and answers all the same,
 // late.
 type unclear struct{ *memstore.Store }
@@ -416,30 +384,6 @@ func TestAClaimAnsweredWhileDisconnectedCrashesNothing(t *testing.T) {
 			t.Errorf("%d promotions without a demotion; %v", n, a.Err())
 		}
 	})
-}
-
-func TestDoneAndErrOfAnOrdinaryStop(t *testing.T) {
-	for name, begin := range map[string]func(*testing.T, leader.Election){
-		"started":     func(t *testing.T, e leader.Election) { started(t, e) },
-		"not started": func(*testing.T, leader.Election) {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := candidate(t, memstore.New(), config("a"))
-				begin(t, a)
-				select {
-				case <-a.Done():
-					t.Error("done before the end")
-				default:
-				}
-				halt(t, a)
-				<-a.Done()
-				if err := a.Err(); err != nil {
-					t.Errorf("Err: %v", err)
-				}
-			})
-		})
-	}
 }
 
 // A store without a watch is polled by a goroutine of ours.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,267 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
+
+// What observers are told of a leader that is gone says when it was heard last.
+func TestObserversHearWhenALeaderThatIsGoneRenewedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, begun := memstore.New(), time.Now()
+		a, b := start(t, st, config("a")), start(t, st, config("b"))
+		told := make(chan leader.LeaderInfo, 100)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			for info, err := range leader.ObserveWithStore(ctx, st, "g") {
+				if err != nil {
+					t.Error(err)
+				}
+				told <- info
+			}
+		}()
+		time.Sleep(heartbeat + heartbeat/2)
+		if err := a.Resign(t.Context()); err != nil { // by an offer, without a vacancy
+			t.Fatal(err)
+		}
+		mustLead(t, b, a)
+		next := time.Now()
+		if err := b.StopWithContext(t.Context(), leader.StopOptions{WaitForDemote: true}); err != nil { // its record is left to expire
+			t.Fatal(err)
+		}
+		halt(t, a)
+		time.Sleep(wait)
+		synctest.Wait()
+		cancel()
+		for _, want := range []struct {
+			id                string
+			reason            leader.Reason
+			acquired, renewed time.Time
+		}{
+			{"a", "", begun, begun},
+			{"", leader.ReasonResigned, begun, begun.Add(heartbeat)},
+			{"b", "", next, next},
+			{"", leader.ReasonExpired, next, next},
+		} {
+			if got := <-told; got.ID != want.id || got.Reason != want.reason || !got.Acquired.Equal(want.acquired) || !got.Renewed.Equal(want.renewed) {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		}
+	})
+}
+
+// observe notes what a sequence yields, until its context ends.
+func observe(ctx context.Context, e leader.Election, j *journal) (done chan struct{}) {
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		for l := range e.Observe(ctx) {
+			if l.Reason != leader.ReasonStarted { // it lasts for no time, and may be skipped
+				j.note("%q %s", l.ID, l.Reason)
+			}
+		}
+	}()
+	return done
+}
+
+func TestObserversSeeThePresentStateAndThenEachChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, j := memstore.New(), newJournal()
+		b := candidate(t, st, config("b"))
+		done := observe(t.Context(), b, j)
+		j.demand(t, `"" `)
+		a := start(t, st, config("a"))
+		started(t, b)
+		time.Sleep(10 * heartbeat) // renewals are no change
+		j.demand(t, `"" `, `"a" `)
+		if err := a.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustLead(t, b, a)
+		if got := j.all(); got[len(got)-1] != `"b" ` {
+			t.Errorf("%q", got)
+		}
+		halt(t, a, b)
+		<-done
+		if got := j.all(); got[len(got)-1] != `"" stopped` {
+			t.Errorf("the last: %q", got)
+		}
+	})
+}
+
+func TestSlowObserverSkipsStatesAndHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		a := start(t, st, config("a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var n atomic.Int64
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range a.Observe(ctx) {
+				n.Add(1)
+				time.Sleep(time.Hour)
+			}
+		}()
+		for range 20 {
+			_ = a.Resign(t.Context())
+			time.Sleep(2 * wait)
+			mustLead(t, a)
+		}
+		if n.Load() != 1 {
+			t.Errorf("read %d states", n.Load())
+		}
+		cancel()
+		<-done
+		if n.Load() > 2 {
+			t.Errorf("read %d states", n.Load())
+		}
+	})
+}
+
+func TestObserverEndsWithItsContextAndByBreaking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, j := start(t, memstore.New(), config("a")), newJournal()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := observe(ctx, a, j)
+		synctest.Wait()
+		cancel()
+		<-done
+		for range a.Observe(t.Context()) {
+			break
+		}
+		halt(t, a)
+		done = observe(t.Context(), a, j) // of one that stopped: its last state
+		<-done
+		j.demand(t, `"a" `, `"" stopped`)
+	})
+}
+
+// watchGroup notes what an observer without an election sees.
+func watchGroup(ctx context.Context, st store.Store, j *journal) (done chan struct{}) {
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		for l, err := range leader.ObserveWithStore(ctx, st, "g") {
+			if err != nil {
+				j.note("error %v", err)
+				continue
+			}
+			j.note("%q term %d %s", l.ID, l.Term, l.Reason)
+		}
+	}()
+	return done
+}
+
+func TestObservingWithoutTakingPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, j := memstore.New(), newJournal()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := watchGroup(ctx, st, j)
+		j.demand(t, `"" term 0 absent`)
+		a := start(t, st, config("a"))
+		time.Sleep(10*heartbeat + 1)
+		if err := a.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		st.Delete("g")
+		synctest.Wait()
+		st.Put("g", []byte("garbage"))
+		j.demand(t, `"" term 0 absent`, `"a" term 1 `, `"" term 1 resigned`, `"" term 0 deleted`, `"" term 0 overwritten`)
+		if e, _ := st.Get(t.Context(), "g"); string(e.Value) != "garbage" {
+			t.Error("the observer wrote")
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestObserverSeesASilentLeaderExpireAlsoByPolling(t *testing.T) {
+	for _, polled := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			j, mem := newJournal(), memstore.New()
+			var st store.Store = mem
+			if polled {
+				st = plain{mem}
+			}
+			put(t, st, "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 1})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := watchGroup(ctx, st, j)
+			time.Sleep(wait - 1)
+			j.demand(t, `"x" term 1 `)
+			time.Sleep(time.Nanosecond)
+			j.demand(t, `"x" term 1 `, `"" term 1 expired`)
+			cancel()
+			<-done
+		})
+	}
+}
+
+// A watch says again what it said before when it has been interrupted. That is
+// no renewal.
+func TestARepeatedObservationDoesNotProlongALeaseForAnObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, j := network(t, nil), newJournal()
+		put(t, f.Client("x"), "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := watchGroup(ctx, f.Client("o"), j)
+		time.Sleep(ttl)
+		f.Partition("o")
+		f.Heal("o")
+		time.Sleep(wait - ttl)
+		j.demand(t, `"x" term 1 `, `"" term 1 expired`)
+		cancel()
+		<-done
+	})
+}
+
+func TestObserverIsToldWhenTheStoreCanNotBeWatchedAndTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refusals := 0
+		f := network(t, func(c faultstore.Call) faultstore.Fate {
+			refuse := c.Op == faultstore.Watch && refusals < 3
+			if refuse {
+				refusals++
+			}
+			return faultstore.Fate{Refuse: refuse}
+		})
+		n := 0
+		for l, err := range leader.ObserveWithStore(t.Context(), f.Client("o"), "g") {
+			if err == nil {
+				if n != 3 || l.Reason != leader.ReasonAbsent {
+					t.Errorf("%d errors, then %+v", n, l)
+				}
+				break
+			}
+			n++
+			if !errors.Is(err, store.ErrTransient) || l.Group != "g" {
+				t.Errorf("%+v %v", l, err)
+			}
+		}
+	})
+}
+
+func TestObserverMayBreakAtAnyTime(t *testing.T) {
+	for _, polled := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var st store.Store = memstore.New()
+			if polled {
+				st = newPlain()
+			}
+			var got []leader.Reason
+			for l, err := range leader.ObserveWithStore(t.Context(), st, "g") {
+				if err != nil {
+					t.Error(err)
+				}
+				got = append(got, l.Reason)
+				break
+			}
+			if !slices.Equal(got, []leader.Reason{leader.ReasonAbsent}) {
+				t.Error(got)
+			}
+		})
+	}
+}
 
 // holder is a record as its holder writes it in term 1.
 func holder(id string, ttl time.Duration) record.Record {
@@ -523,4 +785,164 @@ func heapInUse() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// lags returns a store whose every other read shows a record as it now is.
+func lags(t *testing.T, st store.Store) *lagging {
+	t.Helper()
+	old, err := st.Get(t.Context(), "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &lagging{Store: st, old: old}
+}
+
+// An older state is no news, and the state after it no renewal: each would
+// prolong the lease of a leader that is dead.
+func TestAnObserverThatPollsALaggingReplicaSeesADeadLeaderExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, j := memstore.New(), newJournal()
+		put(t, st, "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 1})
+		twoReplicas := lags(t, st)
+		renew(t, st, "g", holder("x", ttl))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := watchGroup(ctx, twoReplicas, j)
+		time.Sleep(time.Hour)
+		j.demand(t, `"x" term 1 `, `"" term 1 expired`)
+		cancel()
+		<-done
+	})
+}
+
+func TestAnObserverThatPollsALaggingReplicaIsToldOfASuccessionOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, j := memstore.New(), newJournal()
+		put(t, st, "g", record.Record{ID: "x", Token: "t", TTL: time.Hour.Milliseconds(), Term: 1})
+		twoReplicas := lags(t, st)
+		put(t, st, "g", record.Record{ID: "y", Token: "u", TTL: time.Hour.Milliseconds(), Term: 2})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := watchGroup(ctx, twoReplicas, j)
+		time.Sleep(10 * time.Minute)
+		j.demand(t, `"y" term 2 `)
+		cancel()
+		<-done
+	})
+}
+
+// A refusing store has no watch, and its reads fail for as long as it has an
+// error for them.
+type refusing struct {
+	store.Store
+
+	errs []error
+}
+
+func (r *refusing) Get(ctx context.Context, key string) (store.Entry, error) {
+	if len(r.errs) == 0 {
+		return r.Store.Get(ctx, key)
+	}
+	err := r.errs[0]
+	if len(r.errs) > 1 || !errors.Is(err, store.ErrClosed) {
+		r.errs = r.errs[1:]
+	}
+	return store.Entry{}, err
+}
+
+// Not every store tells of its connection: a read may be the first to find it
+// closed.
+func TestAPolledStoreThatIsClosedEndsAnObservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		st := &refusing{memstore.New(), []error{store.ErrClosed}}
+		if err := leader.ObserveFuncWithStore(ctx, st, "g", leader.Observer{}); !errors.Is(err, leader.ErrConnectionClosed) {
+			t.Errorf("ObserveFunc: %v", err)
+		}
+		if _, err := leader.SnapshotWithStore(ctx, st, "g"); !errors.Is(err, leader.ErrConnectionClosed) {
+			t.Errorf("Snapshot: %v", err)
+		}
+		var last error
+		for _, err := range leader.ObserveWithStore(ctx, st, "g") {
+			last = err
+		}
+		if !errors.Is(last, leader.ErrConnectionClosed) {
+			t.Errorf("Observe: %v", last)
+		}
+	})
+}
+
+// What fails for good is told as of a store that cannot be watched, and tried
+// again; what passes by itself is not told.
+func TestAPolledStoreThatMayNotBeReadIsToldToTheObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		forbidden := func() *refusing {
+			return &refusing{memstore.New(), []error{store.ErrTransient, store.ErrPermanent, store.ErrTransient}}
+		}
+		if err := leader.ObserveFuncWithStore(ctx, forbidden(), "g", leader.Observer{}); !errors.Is(err, store.ErrPermanent) {
+			t.Errorf("ObserveFunc: %v", err)
+		}
+		if _, err := leader.SnapshotWithStore(ctx, forbidden(), "g"); !errors.Is(err, store.ErrPermanent) {
+			t.Errorf("Snapshot: %v", err)
+		}
+		var told []store.Outcome
+		for _, err := range leader.ObserveWithStore(ctx, forbidden(), "g") {
+			if told = append(told, store.Classify(err)); err == nil {
+				break
+			}
+		}
+		if want := []store.Outcome{store.Permanent, store.OK}; !slices.Equal(told, want) {
+			t.Errorf("Observe yielded %v, want %v", told, want)
+		}
+		j := newJournal()
+		done := observeFunc(ctx, t, forbidden(), "g", j)
+		time.Sleep(time.Minute)
+		j.demand(t, "failed permanent", `g "" absent`, "present")
+		cancel()
+		<-done
+	})
+}
+
+func TestAClosedConnectionEndsAnObservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, nil)
+		mustLead(t, start(t, f.Client("a"), config("a")))
+		time.AfterFunc(time.Minute, func() { f.Report(store.Closed, "o") })
+		var last error
+		seen := ""
+		for info, err := range leader.ObserveWithStore(t.Context(), f.Client("o"), "g") {
+			seen, last = info.ID, err
+			if err == nil && seen != "a" {
+				t.Errorf("%+v", info)
+			}
+		}
+		if !errors.Is(last, leader.ErrConnectionClosed) {
+			t.Errorf("the last was %q, %v", seen, last)
+		}
+		failed := func(err error) { t.Errorf("to be tried again: %v", err) }
+		err := leader.ObserveFuncWithStore(t.Context(), f.Client("o"), "g", leader.Observer{Failed: failed})
+		if !errors.Is(err, leader.ErrConnectionClosed) {
+			t.Errorf("ObserveFunc: %v", err)
+		}
+		if _, err := leader.SnapshotWithStore(t.Context(), f.Client("o"), ">"); !errors.Is(err, leader.ErrConnectionClosed) {
+			t.Errorf("Snapshot: %v", err)
+		}
+	})
+}
+
+// A reader that has enough is not told of an end.
+func TestAReaderThatHasEnoughIsNotToldThatTheConnectionIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, nil)
+		mustLead(t, start(t, f.Client("a"), config("a")))
+		for _, err := range leader.ObserveWithStore(t.Context(), f.Client("o"), "g") {
+			if err != nil {
+				t.Error(err)
+			}
+			f.Report(store.Closed, "o")
+			synctest.Wait()
+			break
+		}
+	})
 }
