@@ -6,12 +6,9 @@
 // starts one of its own ([Lab.OwnPostgreSQL], [Lab.OwnMariaDB]), which listens
 // on the loopback interface and syncs.
 //
-// The servers are those of the machine, or those that `go run
-// ./test/databases/install` has put into the user's cache (see [Install]). A
-// test whose server is found nowhere is skipped, and fails if CI=true.
-// LEADER_TEST_POSTGRESQL and LEADER_TEST_MYSQL, data source names, stand for
-// servers that run already, and LEADER_POSTGRESQL=18 for the PostgreSQL that
-// `make postgresql18` has fetched.
+// Package servers finds the servers, and skips or fails a test whose server is
+// absent. LEADER_TEST_POSTGRESQL and LEADER_TEST_MYSQL, data source names, stand
+// for servers that run already, and LEADER_POSTGRESQL=18 for postgresql18.
 package databases
 
 import (
@@ -21,7 +18,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +25,8 @@ import (
 	_ "github.com/go-sql-driver/mysql" // for sql.Open
 	_ "github.com/jackc/pgx/v5/stdlib" // for sql.Open
 	_ "modernc.org/sqlite"             // for sql.Open
+
+	"github.com/seed-ff2cb582/leader/test/labs/servers"
 )
 
 // Patience bounds every wait. It is generous, since a passing test never waits
@@ -63,14 +61,14 @@ func (l *Lab) Close() error {
 // test ends.
 func (l *Lab) PostgreSQL(tb testing.TB) *sql.DB {
 	tb.Helper()
-	return l.open(tb, "pgx", "LEADER_TEST_POSTGRESQL", startPostgreSQL)
+	return l.open(tb, "pgx", "LEADER_TEST_POSTGRESQL", postgreSQL, postgres)
 }
 
 // MySQL returns a connection pool to a MariaDB server (or to a MySQL one, by
 // LEADER_TEST_MYSQL), closed when the test ends.
 func (l *Lab) MySQL(tb testing.TB) *sql.DB {
 	tb.Helper()
-	return l.open(tb, "mysql", "LEADER_TEST_MYSQL", startMariaDB)
+	return l.open(tb, "mysql", "LEADER_TEST_MYSQL", mariaDB, mariadb)
 }
 
 // SQLite returns a connection pool to a new database file, closed when the test
@@ -82,7 +80,31 @@ func SQLite(tb testing.TB) *sql.DB {
 	return pool(tb, "sqlite", "file:"+filepath.ToSlash(file)+"?_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
 }
 
-func (l *Lab) open(tb testing.TB, driver, env string, start func() (*server, error)) *sql.DB {
+// postgreSQL returns the path of PostgreSQL's server, of the version that
+// LEADER_POSTGRESQL names. If it names one, the test fails without it.
+func postgreSQL(tb testing.TB) string {
+	tb.Helper()
+	switch version := os.Getenv("LEADER_POSTGRESQL"); version {
+	case "":
+		return servers.Need(tb, "postgresql")
+	case "18":
+		bin, err := servers.Find("postgresql18")
+		if err != nil {
+			tb.Fatalf("LEADER_POSTGRESQL=18: %v", err)
+		}
+		return bin
+	default:
+		tb.Fatalf("LEADER_POSTGRESQL=%s: it has to be 18 or empty", version)
+		return ""
+	}
+}
+
+func mariaDB(tb testing.TB) string {
+	tb.Helper()
+	return servers.Need(tb, "mariadb")
+}
+
+func (l *Lab) open(tb testing.TB, driver, env string, find func(testing.TB) string, prepare func(*server) ([]string, error)) *sql.DB {
 	tb.Helper()
 	if dsn := os.Getenv(env); dsn != "" {
 		return pool(tb, driver, dsn)
@@ -95,23 +117,12 @@ func (l *Lab) open(tb testing.TB, driver, env string, start func() (*server, err
 	s := l.servers[driver]
 	if s == nil {
 		var err error
-		if s, err = start(); err != nil {
-			absent(tb, err)
+		if s, err = start(driver, find(tb), prepare); err != nil {
+			tb.Fatalf("databases: %v", err)
 		}
 		l.servers[driver] = s
 	}
 	return pool(tb, driver, s.dsn)
-}
-
-// absent skips the test if there is no server to be had, and fails it where one
-// must be.
-func absent(tb testing.TB, err error) {
-	tb.Helper()
-	ci, _ := strconv.ParseBool(os.Getenv("CI")) // what is no boolean is not true
-	if errors.Is(err, errAbsent) && !ci {
-		tb.Skipf("SKIPPED, NOT TESTED: %v", err)
-	}
-	tb.Fatalf("databases: %v", err)
 }
 
 func pool(tb testing.TB, driver, dsn string) *sql.DB {
@@ -122,14 +133,6 @@ func pool(tb testing.TB, driver, dsn string) *sql.DB {
 	}
 	tb.Cleanup(func() { _ = db.Close() })
 	return db
-}
-
-func startPostgreSQL() (*server, error) {
-	bin, err := findPostgreSQL()
-	if err != nil {
-		return nil, err
-	}
-	return start("pgx", bin, postgres)
 }
 
 func postgres(s *server) ([]string, error) {
@@ -145,14 +148,6 @@ func postgres(s *server) ([]string, error) {
 		"-c", "timezone=GMT", "-c", "log_timezone=GMT", "-c", "max_connections=100",
 		"-c", "dynamic_shared_memory_type=mmap", // else a server that is killed leaves it behind in /dev/shm
 	}, nil
-}
-
-func startMariaDB() (*server, error) {
-	bin, err := find("mariadbd", "mariadb")
-	if err != nil {
-		return nil, err
-	}
-	return start("mysql", bin, mariadb)
 }
 
 func mariadb(s *server) ([]string, error) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
+	"github.com/seed-ff2cb582/leader/test/labs/servers"
 )
 
 // A Server is one test's own: it syncs its files, listens on the loopback
@@ -33,10 +34,7 @@ type Server struct {
 // trusted.
 func (l *Lab) OwnPostgreSQL(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
-	bin, err := findPostgreSQL()
-	if err != nil {
-		absent(tb, err)
-	}
+	bin := postgreSQL(tb)
 	o := newOwn(tb, "pgx", bin)
 	template, err := l.template(bin)
 	if err != nil {
@@ -56,10 +54,7 @@ func (l *Lab) OwnPostgreSQL(tb testing.TB, settings ...string) *Server {
 // --skip-log-bin.
 func (l *Lab) OwnMariaDB(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
-	bin, err := find("mariadbd", "mariadb")
-	if err != nil {
-		absent(tb, err)
-	}
+	bin := mariaDB(tb)
 	o := newOwn(tb, "mysql", bin)
 	template, err := l.mariadbTemplate(bin)
 	if err != nil {
@@ -356,11 +351,7 @@ func (o *Server) Thaw() {
 // "transaction"), and returns its host:port.
 func (o *Server) PgBouncer(mode string) string {
 	o.tb.Helper()
-	bin, err := find("pgbouncer", "")
-	if err != nil {
-		absent(o.tb, err)
-	}
-	b := newOwn(o.tb, o.driver, bin)
+	b := newOwn(o.tb, o.driver, servers.Need(o.tb, "pgbouncer"))
 	b.s.signal = "TERM" // by which it ends at once
 	b.s.dsn = b.DSN("lab")
 	config := filepath.Join(b.s.dir, "pgbouncer.ini")

@@ -7,31 +7,28 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed-ff2cb582/leader/test/labs/servers"
 )
 
 // Programs are those of a server and its companions, for a test that runs them
 // itself.
 type Programs struct{ s *server }
 
-// PostgreSQLPrograms finds PostgreSQL's programs, psql included. Without them
-// the test is skipped, or fails where they must be there.
+// PostgreSQLPrograms finds PostgreSQL's programs, psql included.
 func PostgreSQLPrograms(tb testing.TB) *Programs {
 	tb.Helper()
-	return programsOf(tb, findPostgreSQL)
+	return programsOf(tb, postgreSQL(tb))
 }
 
-// MariaDBPrograms finds MariaDB's server, as PostgreSQLPrograms does.
+// MariaDBPrograms finds MariaDB's server.
 func MariaDBPrograms(tb testing.TB) *Programs {
 	tb.Helper()
-	return programsOf(tb, func() (string, error) { return find("mariadbd", "mariadb") })
+	return programsOf(tb, mariaDB(tb))
 }
 
-func programsOf(tb testing.TB, find func() (string, error)) *Programs {
+func programsOf(tb testing.TB, bin string) *Programs {
 	tb.Helper()
-	bin, err := find()
-	if err != nil {
-		absent(tb, err)
-	}
 	s, err := directory(bin)
 	if err != nil {
 		tb.Fatalf("databases: %v", err)
@@ -48,13 +45,7 @@ func (p *Programs) Dir() string { return p.s.dir }
 func (p *Programs) Bin() string { return filepath.Dir(p.s.bin) }
 
 // Env is what the programs need in their environment besides the usual.
-func (p *Programs) Env() []string {
-	libs := libraries(p.s.root)
-	if p.s.root == "/" || libs == "" {
-		return nil
-	}
-	return []string{"LD_LIBRARY_PATH=" + libs}
-}
+func (p *Programs) Env() []string { return servers.Env(p.s.root) }
 
 // Command returns a command, one of the programs if it is just a name. It runs
 // as a user who is not root, as PostgreSQL demands, and finds the programs by

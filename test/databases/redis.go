@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
+	"github.com/seed-ff2cb582/leader/test/labs/servers"
 )
 
 // A Redis is a Redis server of a test's own, which keeps its port and its data
@@ -21,8 +22,8 @@ import (
 type Redis struct {
 	tb     testing.TB
 	bin    string
-	libs   string
-	data   string // its data, which outlive a run
+	env    []string // that it needs besides the usual
+	data   string   // its data, which outlive a run
 	port   int
 	args   []string
 	log    buffer
@@ -32,8 +33,7 @@ type Redis struct {
 }
 
 // StartRedis starts a Redis server that syncs each write to its file, with more
-// of its arguments after those, and ends it with the test. Without a server the
-// test is skipped, or fails where there must be one.
+// of its arguments after those, and ends it with the test.
 func StartRedis(tb testing.TB, args ...string) *Redis {
 	tb.Helper()
 	r := newRedis(tb)
@@ -59,34 +59,18 @@ func StartSentinel(tb testing.TB, name string, master *Redis) *Redis {
 	return r
 }
 
-// RedisProgram returns the path of Redis' program, and the environment that it
-// needs besides. Without it the test is skipped, or fails where it must be
-// there.
+// RedisProgram returns the path of Redis' program, and what the program needs in
+// its environment besides the usual.
 func RedisProgram(tb testing.TB) (path string, env []string) {
 	tb.Helper()
-	bin, err := find("redis-server", "redis")
-	if err != nil {
-		absent(tb, err)
-	}
-	if root, _, ok := cached(bin); ok {
-		if libs := libraries(root); libs != "" {
-			env = []string{"LD_LIBRARY_PATH=" + libs}
-		}
-	}
-	return bin, env
+	path = servers.Need(tb, "redis")
+	return path, servers.Env(servers.Root(path))
 }
 
 func newRedis(tb testing.TB) *Redis {
 	tb.Helper()
-	bin, err := find("redis-server", "redis")
-	if err != nil {
-		absent(tb, err)
-	}
-	r := &Redis{tb: tb, bin: bin, data: tb.TempDir(), port: ports.Free(tb, 1)[0]}
-	if root, _, ok := cached(bin); ok {
-		r.libs = libraries(root)
-	}
-	return r
+	bin, env := RedisProgram(tb)
+	return &Redis{tb: tb, bin: bin, env: env, data: tb.TempDir(), port: ports.Free(tb, 1)[0]}
 }
 
 // start runs the server, and ends it with the test.
@@ -115,10 +99,7 @@ func (r *Redis) Run() {
 		r.tb.Fatalf("databases: %v", err)
 	}
 	cmd := exec.Command("/bin/sh", append([]string{"-c", tether, "tether", scratch, "KILL", r.bin}, r.args...)...)
-	cmd.Dir, cmd.Env = r.data, append(os.Environ(), "LC_ALL=C")
-	if r.libs != "" {
-		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+r.libs)
-	}
+	cmd.Dir, cmd.Env = r.data, append(append(os.Environ(), "LC_ALL=C"), r.env...)
 	cmd.Stdout, cmd.Stderr = &r.log, &r.log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

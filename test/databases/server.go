@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/seed-ff2cb582/leader/test/labs/servers"
 )
 
 // A server is one process of a database in a directory of its own.
@@ -83,17 +85,13 @@ func (s *server) run(driver, bin string, prepare func(*server) ([]string, error)
 // reach makes the program one that the servers' user may execute: a cache below
 // root's home is closed to others.
 func (s *server) reach(bin string) error {
-	s.bin, s.root = bin, "/"
-	root, inside, ok := cached(bin)
-	if !ok {
-		return nil
-	}
-	s.root = root
-	if !dropsPrivileges() {
+	root := servers.Root(bin)
+	s.bin, s.root = bin, root
+	if root == "/" || !dropsPrivileges() {
 		return nil
 	}
 	s.root = filepath.Join(s.dir, "root")
-	s.bin = filepath.Join(s.root, inside)
+	s.bin = s.root + strings.TrimPrefix(bin, root)
 	if err := os.CopyFS(s.root, os.DirFS(root)); err != nil {
 		return err
 	}
@@ -110,23 +108,9 @@ func (s *server) mkdir(dir string) error {
 func (s *server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "HOME="+s.dir, "LC_ALL=C")
-	if libs := libraries(s.root); s.root != "/" && libs != "" {
-		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+libs)
-	}
+	cmd.Env = append(append(os.Environ(), "HOME="+s.dir, "LC_ALL=C"), servers.Env(s.root)...)
 	cmd.SysProcAttr = unprivileged()
 	return cmd
-}
-
-// libraries returns the directories of shared libraries below an installation's
-// root.
-func libraries(root string) string {
-	var dirs []string
-	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "lib/*-linux-gnu*", "usr/lib/*-linux-gnu*/*"} {
-		found, _ := filepath.Glob(filepath.Join(root, pattern)) // the patterns are constant
-		dirs = append(dirs, found...)
-	}
-	return strings.Join(dirs, ":")
 }
 
 // stop ends the server and waits until its files are gone.

@@ -12,10 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/databases"
-	"github.com/seed-ff2cb582/leader/test/stores/consullab"
-	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
-	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
-	"github.com/seed-ff2cb582/leader/test/stores/objectlab"
+	"github.com/seed-ff2cb582/leader/test/labs/servers"
 )
 
 // A bench runs commands with --dev, whose servers have their files below tmp.
@@ -107,15 +104,15 @@ func served() map[string]func(t *testing.T) (dir string, env []string) {
 			redis, env := databases.RedisProgram(t)
 			return filepath.Dir(redis), env
 		},
-		"etcd://":   func(t *testing.T) (string, []string) { return filepath.Dir(etcdlab.Program(t)), nil },
-		"consul://": func(t *testing.T) (string, []string) { return filepath.Dir(consullab.Program(t)), nil },
+		"etcd://":   func(t *testing.T) (string, []string) { return filepath.Dir(servers.Need(t, "etcd")), nil },
+		"consul://": func(t *testing.T) (string, []string) { return filepath.Dir(servers.Need(t, "consul")), nil },
 		"k8s://": func(t *testing.T) (string, []string) {
-			return beside(t, kubelab.Program(t), etcdlab.Program(t)), nil
+			return beside(t, servers.Need(t, "kubernetes"), servers.Need(t, "etcd")), nil
 		},
 		"postgres://": postgresql, "postgresql://": postgresql,
 		"mysql://": mariadb, "mariadb://": mariadb,
-		"s3://": func(t *testing.T) (string, []string) { return objectlab.Programs(t), nil },
-		"gs://": func(t *testing.T) (string, []string) { return objectlab.Programs(t), nil },
+		"s3://": func(t *testing.T) (string, []string) { return beside(t, servers.Need(t, "s3")), nil },
+		"gs://": func(t *testing.T) (string, []string) { return beside(t, servers.Need(t, "gcs")), nil },
 	}
 }
 
@@ -135,11 +132,13 @@ func TestDevStartsAServerOfTheKind(t *testing.T) {
 	}
 }
 
-// beside returns a directory with links to the programs.
+// beside returns a directory with links to the programs, without versions in
+// their names.
 func beside(t *testing.T, programs ...string) (dir string) {
 	dir = t.TempDir()
 	for _, p := range programs {
-		if err := os.Symlink(p, filepath.Join(dir, filepath.Base(p))); err != nil {
+		name, _, _ := strings.Cut(filepath.Base(p), "-v")
+		if err := os.Symlink(p, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,7 +206,7 @@ func TestDevSaysWhatItNeeds(t *testing.T) {
 	}
 	t.Run("k8s without etcd", func(t *testing.T) {
 		b := newBench(t, t.TempDir())
-		b.env = append(b.env, "PATH="+beside(t, kubelab.Program(t)))
+		b.env = append(b.env, "PATH="+beside(t, servers.Need(t, "kubernetes")))
 		out, err := b.command("ls", "--dev", "--store", "k8s://").CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "kube-apiserver keeps its data elsewhere") || !strings.Contains(string(out), "the program etcd has to be installed") {
 			t.Errorf("%v\n%s", err, out)

@@ -2,10 +2,7 @@
 // a process of its own, without containers: one that stands alone, or a
 // cluster. They can be killed, frozen and started again.
 //
-// The program is the one that `make consul` has put into the user's cache (see
-// [Install]). To build it takes too long for every run, so that a test that
-// does not find it is skipped, even if CI=true, and fails if
-// LEADER_CONSUL=required.
+// Package servers finds the program, and skips or fails a test without it.
 package consullab
 
 import (
@@ -16,7 +13,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -24,6 +20,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
+	"github.com/seed-ff2cb582/leader/test/labs/servers"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/internal/tethered"
 )
@@ -33,6 +30,7 @@ type Cluster struct {
 	Nodes []*Node
 
 	tb   testing.TB
+	bin  string   // the path of consul
 	join []string // the flags by which an agent finds the servers
 }
 
@@ -42,6 +40,7 @@ type Node struct {
 	Addr string // of its HTTP interface, host:port
 
 	tb      testing.TB
+	bin     string
 	args    []string
 	process *tethered.Process // nil while it does not run
 }
@@ -68,15 +67,14 @@ const ACL = `acl { enabled = true, default_policy = "deny", tokens { initial_man
 // when the test ends.
 func Start(tb testing.TB, n int, more ...string) *Cluster {
 	tb.Helper()
-	require(tb)
-	c := &Cluster{tb: tb}
+	c := &Cluster{tb: tb, bin: servers.Need(tb, "consul")}
 	free := ports.Free(tb, 3*n)
 	for i := range n {
 		c.join = append(c.join, "-retry-join", at(free[3*i+2]))
 	}
 	for i := range n {
 		web, server, serf := free[3*i], free[3*i+1], free[3*i+2]
-		node := &Node{Name: fmt.Sprintf("node%d", i), Addr: at(web), tb: tb}
+		node := &Node{Name: fmt.Sprintf("node%d", i), Addr: at(web), tb: tb, bin: c.bin}
 		node.args = append([]string{
 			"agent", "-server", "-bootstrap-expect", strconv.Itoa(n), "-node", node.Name, "-data-dir", tb.TempDir(), "-bind", "127.0.0.1",
 			"-http-port", strconv.Itoa(web), "-server-port", strconv.Itoa(server), "-serf-lan-port", strconv.Itoa(serf), "-hcl", config,
@@ -96,7 +94,7 @@ func Start(tb testing.TB, n int, more ...string) *Cluster {
 func (c *Cluster) Agent() *Node {
 	c.tb.Helper()
 	free := ports.Free(c.tb, 2)
-	n := &Node{Name: "agent", Addr: at(free[0]), tb: c.tb}
+	n := &Node{Name: "agent", Addr: at(free[0]), tb: c.tb, bin: c.bin}
 	n.args = append([]string{
 		"agent", "-node", n.Name, "-data-dir", c.tb.TempDir(), "-bind", "127.0.0.1",
 		"-http-port", strconv.Itoa(free[0]), "-serf-lan-port", strconv.Itoa(free[1]), "-hcl", config,
@@ -110,10 +108,9 @@ func (c *Cluster) Agent() *Node {
 // StartDev starts a server in development mode, with its data in memory.
 func StartDev(tb testing.TB) *Cluster {
 	tb.Helper()
-	require(tb)
+	c := &Cluster{tb: tb, bin: servers.Need(tb, "consul")}
 	free := ports.Free(tb, 3)
-	c := &Cluster{tb: tb}
-	c.add(&Node{Name: "dev", Addr: at(free[0]), tb: tb, args: []string{
+	c.add(&Node{Name: "dev", Addr: at(free[0]), tb: tb, bin: c.bin, args: []string{
 		"agent", "-dev", "-bind", "127.0.0.1", "-http-port", strconv.Itoa(free[0]), "-server-port", strconv.Itoa(free[1]),
 		"-serf-lan-port", strconv.Itoa(free[2]), "-hcl", config,
 	}})
@@ -127,31 +124,6 @@ func (c *Cluster) add(n *Node) {
 }
 
 func at(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// require skips the test if there is no Consul, and fails it where there must
-// be one.
-func require(tb testing.TB) {
-	tb.Helper()
-	_, err := find()
-	if errors.Is(err, errAbsent) && os.Getenv("LEADER_CONSUL") != "required" {
-		tb.Skipf("SKIPPED, NOT TESTED: %v", err)
-	}
-	if err != nil {
-		tb.Fatalf("consullab: %v", err)
-	}
-}
-
-// Program returns the path of the server's program. Without it the test is
-// skipped, or fails where it must be there.
-func Program(tb testing.TB) string {
-	tb.Helper()
-	require(tb)
-	path, err := find()
-	if err != nil {
-		tb.Fatalf("consullab: %v", err)
-	}
-	return path
-}
 
 // Run starts all nodes that do not run, and waits until they serve.
 func (c *Cluster) Run() {
@@ -221,13 +193,9 @@ func (n *Node) Run() {
 	if n.process != nil {
 		return
 	}
-	bin, err := find()
-	if err == nil {
-		n.process, err = tethered.Start(bin, n.args...)
-	}
-	if err != nil {
-		n.tb.Fatalf("consullab: %v", err)
-	}
+	process, err := tethered.Start(n.bin, n.args...)
+	n.must(err)
+	n.process = process
 }
 
 // Await waits until the node serves writes of its cluster.

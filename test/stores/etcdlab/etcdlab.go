@@ -2,9 +2,7 @@
 // process of its own, without containers: one that stands alone, or a cluster.
 // They can be killed, frozen, started again, and restored from a snapshot.
 //
-// The program is the one that `go run ./test/stores/etcdlab/install` has put
-// into the user's cache (see [Install]). A test that does not find it is
-// skipped, and fails if CI=true.
+// Package servers finds the program, and skips or fails a test without it.
 package etcdlab
 
 import (
@@ -26,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
+	"github.com/seed-ff2cb582/leader/test/labs/servers"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/internal/tethered"
 )
@@ -35,6 +34,7 @@ type Cluster struct {
 	Nodes []*Node
 
 	tb    testing.TB
+	bin   string // the path of etcd; etcdutl is beside it
 	flags []string
 	token string
 }
@@ -45,6 +45,7 @@ type Node struct {
 	Addr string // where clients reach it, host:port
 
 	tb      testing.TB
+	bin     string
 	dir     string
 	data    string
 	peer    string
@@ -63,14 +64,11 @@ const (
 // the test ends.
 func Start(tb testing.TB, n int, flags ...string) *Cluster {
 	tb.Helper()
-	if _, err := find("etcd"); err != nil {
-		absent(tb, err)
-	}
-	c := &Cluster{tb: tb, flags: flags, token: "lab"}
+	c := &Cluster{tb: tb, bin: servers.Need(tb, "etcd"), flags: flags, token: "lab"}
 	at := addresses(tb, 2*n)
 	for i := range n {
 		c.Nodes = append(c.Nodes, &Node{
-			Name: fmt.Sprintf("node%d", i), Addr: at[i], tb: tb, dir: tb.TempDir(), peer: "http://" + at[n+i], scheme: "http",
+			Name: fmt.Sprintf("node%d", i), Addr: at[i], tb: tb, bin: c.bin, dir: tb.TempDir(), peer: "http://" + at[n+i], scheme: "http",
 		})
 	}
 	for i, node := range c.Nodes {
@@ -92,7 +90,7 @@ func Start(tb testing.TB, n int, flags ...string) *Cluster {
 func (c *Cluster) Learner() *Node {
 	c.tb.Helper()
 	at := addresses(c.tb, 2)
-	n := &Node{Name: "learner", Addr: at[0], tb: c.tb, dir: c.tb.TempDir(), peer: "http://" + at[1], scheme: "http"}
+	n := &Node{Name: "learner", Addr: at[0], tb: c.tb, bin: c.bin, dir: c.tb.TempDir(), peer: "http://" + at[1], scheme: "http"}
 	n.data = filepath.Join(n.dir, "data")
 	if _, err := c.Nodes[0].admin().MemberAddAsLearner(natslab.Within(c.tb), []string{n.peer}); err != nil {
 		c.tb.Fatalf("etcdlab: %v", err)
@@ -115,28 +113,6 @@ func addresses(tb testing.TB, n int) (all []string) {
 		all = append(all, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}
 	return all
-}
-
-// absent skips the test if there is no etcd to be had, and fails it where one
-// must be.
-func absent(tb testing.TB, err error) {
-	tb.Helper()
-	ci, _ := strconv.ParseBool(os.Getenv("CI")) // what is no boolean is not true
-	if errors.Is(err, errAbsent) && !ci {
-		tb.Skipf("SKIPPED, NOT TESTED: %v", err)
-	}
-	tb.Fatalf("etcdlab: %v", err)
-}
-
-// Program returns the path of etcd's program. Without it the test is skipped,
-// or fails where it must be there.
-func Program(tb testing.TB) string {
-	tb.Helper()
-	path, err := find("etcd")
-	if err != nil {
-		absent(tb, err)
-	}
-	return path
 }
 
 func (c *Cluster) arguments(i int) []string {
@@ -250,13 +226,9 @@ func (n *Node) Run() {
 	if n.process != nil {
 		return
 	}
-	bin, err := find("etcd")
-	if err == nil {
-		n.process, err = tethered.Start(bin, n.args...)
-	}
-	if err != nil {
-		n.tb.Fatalf("etcdlab: %v", err)
-	}
+	process, err := tethered.Start(n.bin, n.args...)
+	n.must(err)
+	n.process = process
 }
 
 // Flags adds flags of etcd's, for the next time that the node starts. Of a flag
@@ -341,10 +313,6 @@ func (n *Node) Snapshot() string {
 // which further flags are passed.
 func (c *Cluster) Restore(snapshot string, flags ...string) {
 	c.tb.Helper()
-	bin, err := find("etcdutl")
-	if err != nil {
-		absent(c.tb, err)
-	}
 	c.Kill()
 	c.token += "-restored"
 	for i, n := range c.Nodes {
@@ -353,7 +321,7 @@ func (c *Cluster) Restore(snapshot string, flags ...string) {
 			"snapshot", "restore", snapshot, "--name", n.Name, "--data-dir", n.data, "--initial-cluster", c.initial(),
 			"--initial-cluster-token", c.token, "--initial-advertise-peer-urls", n.peer,
 		}, flags...)
-		if out, err := exec.Command(bin, args...).CombinedOutput(); err != nil {
+		if out, err := exec.Command(filepath.Join(filepath.Dir(c.bin), "etcdutl"), args...).CombinedOutput(); err != nil {
 			c.tb.Fatalf("etcdlab: %v\n%s", err, out)
 		}
 		n.args = append(c.arguments(i), c.flags...)

@@ -50,8 +50,8 @@ type kind struct {
 	start func(testing.TB) place
 	// plain opens the store there without this library.
 	plain func(t *testing.T, url string) *plain
-	// get is the command that brings the server to a machine that has none.
-	get string
+	// server is its name in package servers; empty if the test has it itself.
+	server string
 }
 
 // A place is where a server is.
@@ -82,7 +82,6 @@ func TestMain(m *testing.M) {
 }
 
 func kinds() []kind {
-	const debian = "go run ./test/databases/install"
 	return []kind{
 		{"NATS", func(tb testing.TB) place { return startNATS(tb, "") }, plainNATS, ""},
 		// As durable as the others are, which sync their files before they
@@ -92,19 +91,19 @@ func kinds() []kind {
 		}, plainNATS, ""},
 		{"Redis", func(tb testing.TB) place {
 			return around(databases.StartRedis(tb, "--appendonly", "yes", "--appendfsync", "always").Addr(), "redis://", "")
-		}, plainRedis, debian},
-		{"PostgreSQL", func(tb testing.TB) place { return ofDatabase(lab.OwnPostgreSQL(tb)) }, plainPostgres, debian},
-		{"MariaDB", func(tb testing.TB) place { return ofDatabase(lab.OwnMariaDB(tb)) }, plainMariaDB, debian},
+		}, plainRedis, "redis"},
+		{"PostgreSQL", func(tb testing.TB) place { return ofDatabase(lab.OwnPostgreSQL(tb)) }, plainPostgres, "postgresql"},
+		{"MariaDB", func(tb testing.TB) place { return ofDatabase(lab.OwnMariaDB(tb)) }, plainMariaDB, "mariadb"},
 		{"etcd", func(tb testing.TB) place {
 			return around(strings.TrimPrefix(etcdlab.Start(tb, 1).URLs()[0], "http://"), "etcd://", "/votes/")
-		}, plainEtcd, "go run ./test/stores/etcdlab/install"},
-		{"Consul", func(tb testing.TB) place { return around(consullab.Start(tb, 1).Nodes[0].Addr, "consul://", "/votes/") }, plainConsul, "make consul"},
-		{"S3 (versitygw)", func(tb testing.TB) place { return ofObjects(objectlab.StartS3(tb), (*objectlab.Server).S3URL) }, plainS3, "make objects"},
-		{"GCS (an emulator)", func(tb testing.TB) place { return ofObjects(objectlab.StartGCS(tb), (*objectlab.Server).GCSURL) }, plainGCS, "make objects"},
+		}, plainEtcd, "etcd"},
+		{"Consul", func(tb testing.TB) place { return around(consullab.Start(tb, 1).Nodes[0].Addr, "consul://", "/votes/") }, plainConsul, "consul"},
+		{"S3 (versitygw)", func(tb testing.TB) place { return ofObjects(objectlab.StartS3(tb), (*objectlab.Server).S3URL) }, plainS3, "s3"},
+		{"GCS (an emulator)", func(tb testing.TB) place { return ofObjects(objectlab.StartGCS(tb), (*objectlab.Server).GCSURL) }, plainGCS, "gcs"},
 		{"Kubernetes", func(tb testing.TB) place {
 			srv := kubelab.Start(tb)
 			return place{srv.Addr, func(addr string) string { return kubernetesURL(tb, srv, addr) }}
-		}, plainKubernetes, "make kube"},
+		}, plainKubernetes, "kubernetes"},
 	}
 }
 
@@ -148,7 +147,7 @@ func within(t *testing.T) context.Context {
 func TestFigures(t *testing.T) {
 	r := &storefigures.Report{At: time.Now().UTC(), Rounds: *rounds, Load: reporting.Load()}
 	for _, k := range kinds() {
-		s := storefigures.Store{Name: k.name, Absent: "not measured: this machine has no server (`" + k.get + "`)"}
+		s := storefigures.Store{Name: k.name, Absent: "not measured: this machine has no server (`make servers SLICE=" + k.server + "`)"}
 		if !t.Run(k.name, func(t *testing.T) { measure(t, k, &s) }) {
 			s.Absent = "not measured: it failed"
 		}

@@ -3,9 +3,7 @@
 // of its own, without containers. There are no nodes and no controllers: what
 // is in the API is what the test has put there.
 //
-// The program is the one that `make kube` has built into the user's cache. A
-// test that does not find it is skipped, even if CI=true, since it takes longer
-// to build than all else that CI does; it fails if LEADER_KUBE=required.
+// Package servers finds the program, and skips or fails a test without it.
 package kubelab
 
 import (
@@ -13,7 +11,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
-	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -32,6 +29,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/test/internal/certificates"
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
+	"github.com/seed-ff2cb582/leader/test/labs/servers"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/stores/internal/tethered"
@@ -45,6 +43,7 @@ type Server struct {
 	Addr string
 
 	tb      testing.TB
+	bin     string // the path of kube-apiserver
 	dir     string
 	flags   []string // beyond those that every server has
 	args    []string
@@ -56,10 +55,7 @@ type Server struct {
 // ends. Further flags are those of kube-apiserver.
 func Start(tb testing.TB, flags ...string) *Server {
 	tb.Helper()
-	if _, err := Find(); err != nil {
-		absent(tb, err)
-	}
-	s := &Server{tb: tb, dir: tb.TempDir(), Etcd: etcdlab.Start(tb, 1), flags: flags}
+	s := &Server{tb: tb, bin: servers.Need(tb, "kubernetes"), dir: tb.TempDir(), Etcd: etcdlab.Start(tb, 1), flags: flags}
 	if err := certify(s.dir); err != nil {
 		tb.Fatalf("kubelab: %v", err)
 	}
@@ -72,7 +68,7 @@ func Start(tb testing.TB, flags ...string) *Server {
 // the test ends.
 func (s *Server) Another(tb testing.TB) *Server {
 	tb.Helper()
-	o := &Server{tb: tb, dir: s.dir, Etcd: s.Etcd, flags: s.flags}
+	o := &Server{tb: tb, bin: s.bin, dir: s.dir, Etcd: s.Etcd, flags: s.flags}
 	o.begin()
 	return o
 }
@@ -103,26 +99,6 @@ func (s *Server) begin() {
 		s.admin.Client.CloseIdleConnections()
 	})
 	s.Run()
-}
-
-// Program returns the path of kube-apiserver.
-func Program(tb testing.TB) string {
-	tb.Helper()
-	path, err := Find()
-	if err != nil {
-		absent(tb, err)
-	}
-	return path
-}
-
-// absent skips the test if there is no kube-apiserver, and fails it where one
-// must be.
-func absent(tb testing.TB, err error) {
-	tb.Helper()
-	if errors.Is(err, errAbsent) && os.Getenv("LEADER_KUBE") != "required" {
-		tb.Skipf("SKIPPED, NOT TESTED: %v", err)
-	}
-	tb.Fatalf("kubelab: %v", err)
 }
 
 func (s *Server) file(name string) string { return filepath.Join(s.dir, name) }
@@ -173,13 +149,9 @@ func (s *Server) Run() {
 	if s.process != nil {
 		return
 	}
-	bin, err := Find()
-	if err == nil {
-		s.process, err = tethered.Start(bin, s.args...)
-	}
-	if err != nil {
-		s.tb.Fatalf("kubelab: %v", err)
-	}
+	process, err := tethered.Start(s.bin, s.args...)
+	s.must(err)
+	s.process = process
 	natslab.Eventually(s.tb, "kube-apiserver is ready", func(ctx context.Context) error {
 		select {
 		case <-s.process.Exited:

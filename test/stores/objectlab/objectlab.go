@@ -4,14 +4,11 @@
 // fake-gcs-server, an emulator of Google Cloud Storage, in memory. They can be
 // killed, frozen and started again.
 //
-// The programs are those that `make objects` has put into the user's cache (see
-// [Install]). A test that does not find them is skipped, even if CI=true, since
-// they take minutes to build; it fails if LEADER_OBJECTS=required.
+// Package servers finds the programs, and skips or fails a test without them.
 package objectlab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -22,6 +19,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
+	"github.com/seed-ff2cb582/leader/test/labs/servers"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/internal/tethered"
 )
@@ -38,7 +36,7 @@ type Server struct {
 	Addr string // host:port
 
 	tb      testing.TB
-	program string
+	bin     string
 	path    string // that is asked to know whether it serves
 	args    []string
 	process *tethered.Process // nil while it does not run
@@ -56,7 +54,7 @@ func StartS3(tb testing.TB, flags ...string) *Server {
 			tb.Fatal(err)
 		}
 	}
-	s := newServer(tb, "versitygw", "/")
+	s := newServer(tb, "s3", "/")
 	s.args = append([]string{
 		"--port", s.Addr, "--access", Key, "--secret", Secret, "--region", Region, "--iam-dir", users, "--keep-alive", "--quiet", "posix",
 	}, flags...)
@@ -69,7 +67,7 @@ func StartS3(tb testing.TB, flags ...string) *Server {
 // killed when the test ends.
 func StartGCS(tb testing.TB) *Server {
 	tb.Helper()
-	s := newServer(tb, "fake-gcs-server", "/storage/v1/b?project=lab")
+	s := newServer(tb, "gcs", "/storage/v1/b?project=lab")
 	host, port, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		tb.Fatal(err)
@@ -79,24 +77,12 @@ func StartGCS(tb testing.TB) *Server {
 	return s
 }
 
-func newServer(tb testing.TB, program, path string) *Server {
+func newServer(tb testing.TB, name, path string) *Server {
 	tb.Helper()
-	if _, err := find(program); err != nil {
-		absent(tb, err)
-	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Free(tb, 1)[0])), tb: tb, program: program, path: path}
+	bin := servers.Need(tb, name)
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Free(tb, 1)[0])), tb: tb, bin: bin, path: path}
 	tb.Cleanup(s.Kill)
 	return s
-}
-
-// absent skips the test if there is no server to be had, and fails it where one
-// must be.
-func absent(tb testing.TB, err error) {
-	tb.Helper()
-	if errors.Is(err, errAbsent) && os.Getenv("LEADER_OBJECTS") != "required" {
-		tb.Skipf("SKIPPED, NOT TESTED: %v", err)
-	}
-	tb.Fatalf("objectlab: %v", err)
 }
 
 // URL is where clients reach the server.
@@ -109,17 +95,16 @@ func (s *Server) Run() {
 	if s.process != nil {
 		return
 	}
-	bin, err := find(s.program)
-	if err == nil {
-		s.process, err = tethered.Start(bin, s.args...)
-	}
+	process, err := tethered.Start(s.bin, s.args...)
 	if err != nil {
 		s.tb.Fatalf("objectlab: %v", err)
 	}
-	natslab.Eventually(s.tb, s.program+" serves", func(ctx context.Context) error {
+	s.process = process
+	name := filepath.Base(s.bin)
+	natslab.Eventually(s.tb, name+" serves", func(ctx context.Context) error {
 		select {
 		case <-s.process.Exited:
-			s.tb.Fatalf("objectlab: %s has ended:\n%s", s.program, s.process.Log())
+			s.tb.Fatalf("objectlab: %s has ended:\n%s", name, s.process.Log())
 		default:
 		}
 		return s.answers(ctx)
@@ -172,33 +157,9 @@ func (s *Server) signal(send func() error) {
 	}
 }
 
-// Programs returns a directory in which the servers have their own names.
-// Without them the test is skipped, or fails where they must be there.
-func Programs(tb testing.TB) string {
-	tb.Helper()
-	dir := tb.TempDir()
-	for _, p := range programs() {
-		bin, err := find(p.name)
-		if err != nil {
-			absent(tb, err)
-		}
-		if err := os.Symlink(bin, filepath.Join(dir, p.name)); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	return dir
-}
-
 // Program returns the path of versitygw, which is the tool of its
 // administrators, too.
-func (s *Server) Program() string {
-	s.tb.Helper()
-	bin, err := find(s.program)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
-	return bin
-}
+func (s *Server) Program() string { return s.bin }
 
 // S3URL is the URL of a store in a bucket of the server, which is made on
 // request.
