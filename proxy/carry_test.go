@@ -33,6 +33,9 @@ func (d *duplex) SetDeadline(t time.Time) error {
 	return errors.Join(d.r.SetDeadline(t), d.w.SetDeadline(t))
 }
 
+func (d *duplex) SetReadDeadline(t time.Time) error { return d.r.SetReadDeadline(t) }
+func (d *duplex) RemoteAddr() net.Addr              { return d.r.RemoteAddr() }
+
 func (d *duplex) SetLinger(sec int) error {
 	d.reset.Store(sec == 0)
 	return nil

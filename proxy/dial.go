@@ -20,30 +20,41 @@ var (
 	errNoLeader = errors.New("no leader could be connected to in time")
 	errEnding   = errors.New("the proxy ends")
 	errLoop     = errors.New("the leader's address is this proxy's own")
+	errGone     = errors.New("the client has gone")
 )
 
-// connect returns the client's link to the leader, for whom it waits.
-func (s *server) connect(ctx context.Context, client net.Conn) (*link, error) {
+// connect returns a client's link to the leader, for whom it waits. Meanwhile
+// the client is read ahead.
+func (s *server) connect(ctx context.Context, client *readahead) (*link, error) {
 	s.count.waiting.Add(1)
 	began := time.Now()
 	defer func() {
 		s.count.waiting.Add(-1)
 		s.count.waited.Add(int64(time.Since(began)))
 	}()
-	waiting := ctx
+	waiting, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
 	if s.opts.Wait > 0 {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(ctx, s.opts.Wait, errNoLeader)
+		waiting, cancel = context.WithTimeoutCause(waiting, s.opts.Wait, errNoLeader)
 		defer cancel()
 	}
+	client.gone = func() { leave(errGone) }
+	client.ended = func() { s.mayYield(client, leave) }
+	defer func() {
+		client.take() // no call of ended comes after that
+		s.stays(client)
+	}()
+	defer time.AfterFunc(attention, client.run).Stop()
 	for failures := 1; ; failures++ {
-		l, changed, err := s.try(waiting, client)
+		l, changed, err := s.try(waiting, client.conn)
 		switch {
-		case ctx.Err() != nil && l == nil:
-			return nil, errEnding
-		case l != nil || errors.Is(err, errLoop):
-			return l, err
-		case s.opts.Wait < 0:
+		case l != nil:
+			l.ahead = client
+			return l, nil
+		case errors.Is(err, errLoop):
+			return nil, err
+		case s.opts.Wait < 0 && waiting.Err() == nil:
 			return nil, errNoLeader
 		}
 		// A leader that nobody can reach yet may have just begun.
@@ -55,8 +66,11 @@ func (s *server) connect(ctx context.Context, client net.Conn) (*link, error) {
 		case <-waiting.Done():
 		}
 		again.Stop()
-		if waiting.Err() != nil && ctx.Err() == nil {
-			return nil, errNoLeader
+		if ctx.Err() != nil {
+			return nil, errEnding
+		}
+		if waiting.Err() != nil {
+			return nil, context.Cause(waiting)
 		}
 	}
 }

@@ -22,9 +22,14 @@
 //     if the same candidate leads again in a later term. What was not yet sent
 //     to the former leader is discarded then.
 //   - A connection that finds no leader waits for one, up to [Options].Wait.
+//     A client that closes its connection meanwhile frees its slot at once.
+//     One that has sent a request before its end waits on: it may have closed
+//     one direction alone, and expect the answer. Where all slots are taken
+//     ([Options].MaxConns), it gives way to a new connection.
 //   - The end of what one side sends is passed on alone, so that the other can
-//     still answer. Bytes are neither read nor changed, and on Linux they do
-//     not pass through this process (splice).
+//     still answer. Bytes are not changed, and on Linux they do not pass
+//     through this process (splice), other than the first 4 KiB of a client
+//     that waits.
 //   - When ctx ends, Serve accepts no more, lets connections end by themselves
 //     for [Options].Drain, and cuts the rest. No goroutine is left when it
 //     returns.

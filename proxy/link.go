@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync/atomic"
@@ -26,6 +27,7 @@ const (
 type link struct {
 	target         *target
 	client, leader net.Conn
+	ahead          *readahead // of the client; nil if it was not read
 }
 
 // cut ends both connections at once. What waits to be sent is discarded, to the
@@ -39,7 +41,7 @@ func (l *link) cut() {
 func (l *link) carry(count *counters) {
 	sent := make(chan error, 1)
 	go func() {
-		err := carry(l.leader, l.client, &count.sent)
+		err := l.send(&count.sent)
 		l.soon(err)
 		sent <- err
 	}()
@@ -47,6 +49,20 @@ func (l *link) carry(count *counters) {
 	l.soon(received)
 	end(l.leader, <-sent)
 	end(l.client, received)
+}
+
+// send copies what the client sends, beginning with what was read ahead.
+func (l *link) send(count *atomic.Uint64) error {
+	if l.ahead == nil {
+		return carry(l.leader, l.client, count)
+	}
+	switch err := l.ahead.passOn(l.leader, count); {
+	case errors.Is(err, io.EOF):
+		return closeWrite(l.leader)
+	case err != nil:
+		return err
+	}
+	return carry(l.leader, l.client, count)
 }
 
 // soon cuts in a moment, if one direction has failed.

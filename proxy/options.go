@@ -24,8 +24,8 @@ type Options struct {
 	// 65535. By default it is that of the record's address.
 	Port int
 	// Wait is how long a new connection waits for a leader that can be
-	// connected to, before it is reset. Zero means DefaultWait; negative, that
-	// it has one try.
+	// connected to, before it is reset. It waits no longer once its client has
+	// gone. Zero means DefaultWait; negative, that it has one try.
 	Wait time.Duration
 	// Grace is how long the connections to a leader go on when its term is seen
 	// to have ended. By default they are cut at once.
@@ -37,11 +37,12 @@ type Options struct {
 	// DefaultDialTimeout.
 	DialTimeout time.Duration
 	// MaxConns is how many clients are served at a time by each Serve, those
-	// that wait included; more are reset at once. Each takes up to six file
-	// descriptors on Linux, two for its sockets and four for the pipes through
-	// which the kernel moves the bytes, and two elsewhere. Where those run out
-	// (RLIMIT_NOFILE), clients wait, and may be reset. Zero means
-	// DefaultMaxConns.
+	// that wait included. Another one is reset at once, or takes the slot of a
+	// client that waits and has ended what it sends, which is reset then. Each
+	// takes up to six file descriptors on Linux, two for its sockets and four
+	// for the pipes through which the kernel moves the bytes, and two
+	// elsewhere. Where those run out (RLIMIT_NOFILE), clients wait, and may be
+	// reset. Zero means DefaultMaxConns.
 	MaxConns int
 	// Logger, optional, is told who leads, whom the proxy cannot reach, and
 	// what is cut. Clients' addresses are told at the level of debugging.

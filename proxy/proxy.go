@@ -103,6 +103,9 @@ type server struct {
 	route *route
 	open  atomic.Int64
 	conns sync.WaitGroup
+
+	mu       sync.Mutex
+	yielding map[*readahead]context.CancelCauseFunc // clients that others may take the slot of
 }
 
 // delay returns the wait after the nth failure in a row to accept a connection,
@@ -138,7 +141,7 @@ func (s *server) accept(ctx context.Context) error {
 // admit has a connection served, unless there are too many.
 func (s *server) admit(ctx context.Context, client net.Conn) {
 	s.count.accepted.Add(1)
-	if s.open.Add(1) > int64(s.opts.MaxConns) {
+	if s.open.Add(1) > int64(s.opts.MaxConns) && !s.yield() {
 		s.open.Add(-1)
 		s.refuse(client, errFull)
 		return
@@ -153,7 +156,9 @@ func (s *server) admit(ctx context.Context, client net.Conn) {
 
 func (s *server) serve(ctx context.Context, client net.Conn) {
 	keepAlive(client)
-	l, err := s.connect(ctx, client)
+	ahead := &readahead{conn: client}
+	defer ahead.wait() // the client is closed then
+	l, err := s.connect(ctx, ahead)
 	if err != nil {
 		s.refuse(client, err)
 		return
@@ -161,6 +166,36 @@ func (s *server) serve(ctx context.Context, client net.Conn) {
 	defer s.route.leave(l)
 	s.count.carried.Add(1)
 	l.carry(&s.count)
+}
+
+// mayYield notes that a waiting client may have gone.
+func (s *server) mayYield(client *readahead, leave context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.yielding == nil {
+		s.yielding = map[*readahead]context.CancelCauseFunc{}
+	}
+	s.yielding[client] = leave
+}
+
+// stays notes that a client waits no more.
+func (s *server) stays(client *readahead) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.yielding, client)
+}
+
+// yield has a client that may have gone leave, and reports whether there was
+// one.
+func (s *server) yield() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for client, leave := range s.yielding {
+		delete(s.yielding, client)
+		leave(errFull)
+		return true
+	}
+	return false
 }
 
 // refuse resets a connection that was carried nowhere.

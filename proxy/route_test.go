@@ -218,11 +218,13 @@ func TestALeaderThatSwallowsWhatItIsSentFailsWhenTheClientsWaitEnds(t *testing.T
 				r.lead(a)
 				ctx, stop := context.WithTimeout(t.Context(), c.serves)
 				defer stop()
+				idle, far := net.Pipe()
+				defer far.Close() //nolint:errcheck // a fixture
 				s := &server{Proxy: r.Proxy, route: r, ln: swallowing{at{&net.UnixAddr{}}, func() {
 					c.meanwhile(r, stop)
 					time.Sleep(2 * wait)
 				}}}
-				if l, err := s.connect(ctx, nil); l != nil || err == nil {
+				if l, err := s.connect(ctx, &readahead{conn: idle}); l != nil || err == nil {
 					t.Fatalf("%v, %v", l, err)
 				}
 				warned := strings.Count(log.String(), "cannot connect to the leader")

@@ -20,9 +20,10 @@ type Stats struct {
 	// Accepted counts connections of clients, Carried those that reached a
 	// leader.
 	Accepted, Carried uint64
-	// Full, NoLeader and Loop count those that were refused: beyond MaxConns,
-	// without a leader in time or at the proxy's end, and since the leader's
-	// address is the proxy's own.
+	// Full, NoLeader and Loop count those that were refused: Full those beyond
+	// MaxConns, NoLeader those without a leader when they had waited for long
+	// enough, when their client had gone or when the proxy ended, and Loop those
+	// whose leader's address is the proxy's own.
 	Full, NoLeader, Loop uint64
 	// Cut counts connections that were cut since their leader's term had ended,
 	// Drained those that outlasted Drain.
