@@ -163,30 +163,36 @@ func (a *Announcer) Announce(ctx context.Context, e discovery.Entry, stands disc
 		return err
 	}
 	ops := api.TxnOps{{Service: &api.ServiceTxnOp{Verb: api.ServiceSet, Node: a.node(e), Service: service}}}
-	_, err = a.swap(ctx, e.Group, stands, value, append(ops, gone(others)...))
+	_, err = a.swap(ctx, e.Group, stands, value, append(ops, others...))
 	return err
 }
 
-// others are the nodes of other candidates that have the service of the group.
-func (a *Announcer) others(ctx context.Context, e discovery.Entry) (nodes []string, err error) {
+// others are the operations that remove the service of the group from all nodes
+// but that of the entry's candidate. A node that stands for a candidate goes
+// with it. Any other node is somebody else's, with services of its own.
+func (a *Announcer) others(ctx context.Context, e discovery.Entry) (ops api.TxnOps, err error) {
 	all, _, err := a.client.Catalog().Service(a.opts.Service, "", consistent(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("consul: %w", err)
 	}
 	for _, s := range all {
-		if s.ServiceMeta[metaGroup] == e.Group && s.Node != a.node(e) {
-			nodes = append(nodes, s.Node)
+		switch {
+		case s.ServiceMeta[metaGroup] != e.Group || s.Node == a.node(e):
+		case s.Node == a.node(discovery.Entry{Group: e.Group, Instance: s.ServiceMeta[metaInstance]}):
+			ops = append(ops, gone(s.Node))
+		default:
+			ops = append(ops, &api.TxnOp{Service: &api.ServiceTxnOp{
+				Verb: api.ServiceDelete, Node: s.Node, Service: api.AgentService{ID: s.ServiceID, Service: s.ServiceName},
+			}})
 		}
 	}
-	return nodes, nil
+	return ops, nil
 }
 
-// gone are the operations that remove nodes, with all that belongs to them.
-func gone(nodes []string) (ops api.TxnOps) {
-	for _, n := range nodes {
-		ops = append(ops, &api.TxnOp{Node: &api.NodeTxnOp{Verb: api.NodeDelete, Node: api.Node{Node: n}}})
-	}
-	return ops
+// gone is the operation that removes a candidate's node, with all that belongs
+// to it.
+func gone(node string) *api.TxnOp {
+	return &api.TxnOp{Node: &api.NodeTxnOp{Verb: api.NodeDelete, Node: api.Node{Node: node}}}
 }
 
 // checkID names the check that reports whether the session is in force.
@@ -298,7 +304,7 @@ func (a *Announcer) Withdraw(ctx context.Context, stands discovery.Standing) err
 		return err
 	}
 	node := a.node(stands.Entry)
-	if _, err := a.swap(ctx, stands.Entry.Group, stands, value, gone(append(others, node))); err != nil {
+	if _, err := a.swap(ctx, stands.Entry.Group, stands, value, append(others, gone(node))); err != nil {
 		return err
 	}
 	a.mu.Lock()

@@ -26,7 +26,9 @@
 // No agent checks a service in the catalog. The check here is that of a session
 // (type "session"): passing while the leader renews the session, critical when
 // it runs out. It belongs to a node of the catalog that stands for the
-// candidate, named leader-GROUP-HASH, and goes with it.
+// candidate, named leader-GROUP-HASH, and goes with it. No other node is
+// removed. An instance on another node that names the group in its metadata
+// (leader-group) would count as a leader's: it is removed, and its node stays.
 //
 // # What Consul adds to the guarantees
 //

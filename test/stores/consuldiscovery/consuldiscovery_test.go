@@ -104,9 +104,10 @@ func TestTheLeaderIsFoundInConsul(t *testing.T) {
 	dns := ports.Free(t, 1)[0]
 	node := consullab.Start(t, 1, consullab.ACL, `session_ttl_min = "1s"`,
 		fmt.Sprintf(`ports { dns = %d } acl { tokens { dns = %q } }`, dns, consullab.Root)).Nodes[0]
-	secret := token(t, node, announced.Groups()...)
+	secret := token(t, node, append(announced.Groups(), "foreign")...)
 	admin := node.Client(t)
 	t.Run("other instances of the service are left alone", func(t *testing.T) { t.Parallel(); leavesOthersAlone(t, node) })
+	t.Run("nodes of others are left alone", func(t *testing.T) { t.Parallel(); leavesNodesAlone(t, node, secret) })
 	t.Run("who comes late leaves no trace", func(t *testing.T) { t.Parallel(); losesWithoutATrace(t, node) })
 	t.Run("of two that repair an entry one does", func(t *testing.T) { t.Parallel(); repairsOnce(t, node) })
 	t.Run("an announcement that is cut short leaves no predecessor", func(t *testing.T) { t.Parallel(); leavesNoPredecessor(t, node) })
@@ -208,6 +209,56 @@ func leavesOthersAlone(t *testing.T, node *consullab.Node) {
 			t.Errorf("the node %s is left over", n.Node)
 		}
 	}
+}
+
+// Somebody has registered, on nodes of their own, instances that say of
+// themselves what a leader's says. The instances would be taken for a leader's,
+// and go; the nodes stay with whatever else is on them. One has a name that
+// begins like those of candidates.
+func leavesNodesAlone(t *testing.T, node *consullab.Node, secret string) {
+	t.Helper()
+	const service = "foreign"
+	foreign := []string{"db-primary-7", consuldiscovery.DefaultNodePrefix + "foreign-db"}
+	client, ctx := node.Client(t), natslab.Within(t)
+	register := func() {
+		t.Helper()
+		for _, name := range foreign {
+			for _, s := range []*api.AgentService{
+				{Service: "postgres"}, {Service: service, ID: "x", Meta: map[string]string{"leader-group": service, "leader-instance": "a"}},
+			} {
+				if _, err := client.Catalog().Register(&api.CatalogRegistration{Node: name, Address: "192.0.2.7", Service: s}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	stays := func(leaders int) {
+		t.Helper()
+		found, _, err := client.Catalog().Service("postgres", "", &api.QueryOptions{RequireConsistent: true})
+		if err != nil || len(found) != len(foreign) {
+			t.Errorf("%v: of %d nodes of others %d are left", err, len(foreign), len(found))
+		}
+		found, _, err = client.Catalog().Service(service, "", &api.QueryOptions{RequireConsistent: true})
+		if err != nil || len(found) != leaders {
+			t.Errorf("%v: %d instances, want %d", err, len(found), leaders)
+		}
+	}
+	a := open(t, node.Addr, secret, service, nil)
+	e := discovery.Entry{Group: service, Instance: "a", Term: 1, Correlation: "c", Address: "192.0.2.1:80", TTL: time.Minute}
+	register()
+	if err := a.Announce(ctx, e, discovery.Standing{Version: "0"}); err != nil {
+		t.Fatal(err)
+	}
+	stays(1)
+	register()
+	stands, err := a.Look(ctx, service)
+	if err != nil || !stands.Damaged {
+		t.Fatalf("%v: %+v", err, stands)
+	}
+	if err := a.Withdraw(ctx, stands); err != nil {
+		t.Fatal(err)
+	}
+	stays(0)
 }
 
 // check is the leader's check in the catalog.
