@@ -33,9 +33,10 @@
 //
 // # What Kubernetes adds to the guarantees
 //
-// Every write of the slice states its uid and resourceVersion. A slice that is
-// withdrawn remains, without endpoints, and remembers its term, so that an
-// earlier term's late write is refused then, too.
+// Every write of the slice states its uid and resourceVersion. A slice of that
+// name that somebody else has made is left alone, and Look returns an error. A
+// slice that is withdrawn remains, without endpoints, and remembers its term,
+// so that an earlier term's late write is refused then, too.
 //
 // An EndpointSlice does not expire, and Kubernetes deletes none because its
 // leader is dead. So somebody who lives has to: another candidate, the next

@@ -42,7 +42,8 @@ type Options struct {
 	Pod, PodUID string
 	// Label, optional, is the key of a label that the leader's pod gets, with
 	// the value "true", and that is removed from all other pods of the
-	// namespace: so no other group may use it. It needs Pod.
+	// namespace that have this value: so no other group may use it. It needs
+	// Pod.
 	Label string
 }
 
@@ -174,6 +175,10 @@ func (a *Announcer) Look(ctx context.Context, group string) (discovery.Standing,
 	if err != nil {
 		return discovery.Standing{}, err
 	}
+	if found.foreign() {
+		return discovery.Standing{}, fmt.Errorf("k8sdiscovery: the EndpointSlice %s/%s is somebody else's (%s: %q): delete it, or choose another Service",
+			a.opts.Namespace, a.name(), labelManager, found.Metadata.Labels[labelManager])
+	}
 	s := discovery.Standing{Version: found.version().String()}
 	e, last, ok := found.read(group)
 	if !ok {
@@ -192,7 +197,7 @@ func (a *Announcer) Look(ctx context.Context, group string) (discovery.Standing,
 		if err != nil {
 			return discovery.Standing{}, err
 		}
-		s.Damaged = len(pods) != 1 || pods[0].Metadata.Name != a.opts.Pod || pods[0].Metadata.Labels[a.opts.Label] != labelled
+		s.Damaged = len(pods) != 1 || pods[0].Metadata.Name != a.opts.Pod
 	}
 	return s, nil
 }
@@ -275,10 +280,11 @@ type pod struct {
 	Metadata metadata `json:"metadata"`
 }
 
-// labelled are the pods that have the label.
+// labelled are the pods that have the label. One with another value of it is
+// none of ours.
 func (a *Announcer) labelled(ctx context.Context) ([]pod, error) {
 	var found struct{ Items []pod }
-	err := do(ctx, a.request(http.MethodGet, "/api/v1", "pods", "").Param("labelSelector", a.opts.Label), nil, &found)
+	err := do(ctx, a.request(http.MethodGet, "/api/v1", "pods", "").Param("labelSelector", a.opts.Label+"="+labelled), nil, &found)
 	return found.Items, err
 }
 
@@ -291,7 +297,7 @@ func (a *Announcer) label(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	has := func(p pod) bool { return p.Metadata.Name == name && p.Metadata.Labels[a.opts.Label] == labelled }
+	has := func(p pod) bool { return p.Metadata.Name == name }
 	others := slices.DeleteFunc(slices.Clone(pods), has)
 	// A pod that has changed may just have become the leader's.
 	if err := a.unlabel(ctx, others); err != nil && !errors.Is(err, discovery.ErrChanged) {

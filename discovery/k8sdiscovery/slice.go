@@ -194,6 +194,13 @@ func (s slice) read(group string) (e discovery.Entry, lastTerm uint64, ok bool) 
 	return e, last, true
 }
 
+// foreign reports whether somebody else has made the slice: it has neither the
+// label nor the annotation of every slice that is made here.
+func (s slice) foreign() bool {
+	_, noted := s.Metadata.Annotations[noteGroup]
+	return s.Metadata.Labels[labelManager] != manager && !noted
+}
+
 // A version is what a write of the slice demands of what is there: the object,
 // its version, and the family of its addresses, which decides how it is
 // written.

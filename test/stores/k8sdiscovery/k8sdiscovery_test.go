@@ -162,10 +162,11 @@ func (c *cluster) patch(ctx context.Context, path string, change object) error {
 // With no more rights than those that are documented.
 func TestTheLeaderIsFoundInKubernetes(t *testing.T) {
 	t.Parallel()
-	c := start(t, append(announced.Groups(), "label", "owner", "told", "cut")...)
+	c := start(t, append(announced.Groups(), "label", "owner", "told", "cut", "foreign")...)
 	t.Run("the label is on the leader's pod alone", func(t *testing.T) { t.Parallel(); c.labels(t, "label") })
 	t.Run("a withdrawal that is cut short is repeated", func(t *testing.T) { t.Parallel(); c.repeats(t, "cut") })
 	t.Run("the slice belongs to the leader's pod", func(t *testing.T) { t.Parallel(); c.owns(t, "owner") })
+	t.Run("what somebody else has made is left alone", func(t *testing.T) { t.Parallel(); c.leavesOthersAlone(t, "foreign") })
 	t.Run("an error says what the API server said", func(t *testing.T) { t.Parallel(); c.tells(t, "told", "owner") })
 	announced.Run(t, announced.System{
 		Open: func(tb testing.TB, group, id string, post *announced.Post) discovery.Announcer {
@@ -237,6 +238,60 @@ func (c *cluster) labels(t *testing.T, g string) {
 	}
 	if stands, err = b.Look(ctx, g); err != nil || !stands.Entry.IsZero() || stands.LastTerm != 3 {
 		t.Errorf("%v: %+v", err, stands)
+	}
+}
+
+// leavesOthersAlone has somebody else's slice, and a label of the pods with
+// another value.
+func (c *cluster) leavesOthersAlone(t *testing.T, g string) {
+	t.Helper()
+	ctx, path := natslab.Within(t), slicesOf(g)+"/"+g+"-leader"
+	c.Post(slicesOf(g), object{
+		"metadata":    object{"name": g + "-leader", "labels": object{"kubernetes.io/service-name": g, "endpointslice.kubernetes.io/managed-by": "somebody"}},
+		"addressType": "IPv6", "endpoints": []object{{"addresses": []string{"2001:db8::9"}}},
+	})
+	before, err := c.admin.Get().AbsPath(path).Do(ctx).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := c.open(t, g, "a", nil)
+	if stands, err := a.Look(ctx, g); err == nil || !strings.Contains(err.Error(), `"somebody"`) {
+		t.Errorf("%v: %+v", err, stands)
+	}
+	e := discovery.Entry{Group: g, Instance: "a", Term: 1, Correlation: "c", Address: "192.0.2.1:80"}
+	if err := a.Announce(ctx, e, discovery.Standing{}); !errors.Is(err, discovery.ErrChanged) {
+		t.Errorf("%v, want ErrChanged", err)
+	}
+	if after, err := c.admin.Get().AbsPath(path).Do(ctx).Raw(); err != nil || string(after) != string(before) {
+		t.Errorf("%v: it was\n%s\nand is\n%s", err, before, after)
+	}
+
+	if err := c.admin.Delete().AbsPath(path).Do(ctx).Error(); err != nil {
+		t.Fatal(err)
+	}
+	pod := "/api/v1/namespaces/" + g + "/pods/b"
+	if err := c.patch(ctx, pod, object{"metadata": object{"labels": object{label: "theirs"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Announce(ctx, e, discovery.Standing{}); err != nil {
+		t.Fatal(err)
+	}
+	stands, err := a.Look(ctx, g)
+	if err != nil || stands.Damaged {
+		t.Fatalf("%v: %+v", err, stands)
+	}
+	if err := a.Withdraw(ctx, stands); err != nil {
+		t.Fatal(err)
+	}
+	var kept struct {
+		Metadata struct{ Labels map[string]string }
+	}
+	raw, err := c.admin.Get().AbsPath(pod).Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(raw, &kept)
+	}
+	if err != nil || kept.Metadata.Labels[label] != "theirs" {
+		t.Errorf("%v: the labels of the other pod are %v", err, kept.Metadata.Labels)
 	}
 }
 
