@@ -58,7 +58,7 @@ func wrongListen(where string, err error) error {
 // mode: it is made in a directory of its own, and moved from there. That also
 // takes the place of a socket that an agent left when it was killed.
 func listenUnix(ctx context.Context, path string, mode fs.FileMode) (_ net.Listener, clean func(), err error) {
-	unlock, err := lock(ctx, filepath.Dir(path))
+	unlock, err := lock(ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,7 +92,7 @@ func listenUnix(ctx context.Context, path string, mode fs.FileMode) (_ net.Liste
 		return nil, nil, errors.Join(err, ln.Close())
 	}
 	return ln, func() {
-		unlock, err := lock(context.WithoutCancel(ctx), filepath.Dir(path))
+		unlock, err := lock(context.WithoutCancel(ctx), path)
 		if err != nil {
 			return // the next agent takes its place
 		}
@@ -105,37 +105,32 @@ func listenUnix(ctx context.Context, path string, mode fs.FileMode) (_ net.Liste
 }
 
 const (
-	// lockPatience is how long an agent waits for others that begin or end in
-	// the same directory. Each takes a moment; any program that may read the
-	// directory could keep the lock.
+	// lockPatience is how long an agent waits for others that begin or end on
+	// the same socket. Each takes a moment.
 	lockPatience = 5 * time.Second
 	lockPace     = 5 * time.Millisecond
 )
 
-// lock keeps other agents from looking for a place in a directory, or from
-// leaving one, until unlock is called. Otherwise two that look at the same
-// instant would each find nobody there.
-func lock(ctx context.Context, dir string) (unlock func(), err error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
+// lock keeps other agents from looking for a place at a path, or from leaving
+// it, until unlock is called. Otherwise two that look at the same instant would
+// each find nobody there.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	again := time.NewTicker(lockPace)
 	defer again.Stop()
 	for {
-		ok, err := tryLock(f)
+		unlock, err := tryLock(path)
 		switch {
-		case ok:
-			return func() { _ = f.Close() }, nil // which unlocks it
 		case err != nil:
-			return nil, errors.Join(fmt.Errorf("lock the directory: %w", err), f.Close())
+			return nil, fmt.Errorf("lock the socket's path: %w", err)
+		case unlock != nil:
+			return unlock, nil
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("another program keeps the directory locked: %w", ctx.Err()), f.Close())
+			return nil, fmt.Errorf("another agent keeps the socket's path locked: %w", ctx.Err())
 		}
 	}
 }

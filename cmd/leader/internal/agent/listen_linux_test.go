@@ -2,6 +2,7 @@ package agent
 
 import (
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -42,6 +43,53 @@ func TestOneAgentAloneListensOnASocket(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Any user who may read a directory may lock it.
+func TestLockedDirectoryDoesNotKeepAnAgentFromStarting(t *testing.T) {
+	t.Parallel()
+	dir := short(t)
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ln, clean, err := listenUnix(t.Context(), filepath.Join(dir, "s"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = ln.Close()
+	clean()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v: it leaves %v", err, left)
+	}
+}
+
+func TestLockOfASocketIsItsOwnersAlone(t *testing.T) {
+	t.Parallel()
+	dir := short(t)
+	unlock, err := tryLock(filepath.Join(dir, "s"))
+	if err != nil || unlock == nil {
+		t.Fatal(err)
+	}
+	if again, err := tryLock(filepath.Join(dir, "s")); again != nil || err != nil {
+		t.Errorf("locked twice: %v", err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v: %v", err, files)
+	}
+	if info, err := files[0].Info(); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v: others may open it: %v", err, info)
+	}
+	unlock()
+	if unlock, err = tryLock(filepath.Join(dir, "s")); err != nil || unlock == nil {
+		t.Fatalf("not unlocked: %v", err)
+	}
+	unlock()
 }
 
 // Another program may remove a socket while it is looked at.
