@@ -111,3 +111,30 @@ func TestProofOfAFrozenHostIsRefusedWhenAnotherLeads(t *testing.T) {
 		t.Errorf("the proof of the host that leads: %v, %v", s, err)
 	}
 }
+
+// A process that is killed removes nothing.
+func TestProofOfAKilledRunIsRemovedByTheNext(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	key, _ := keyed(t, "")
+	tmp := []string{"TMPDIR=" + t.TempDir()}
+	run := func(id string) (r *running, file string) {
+		r = followIn(t, tmp, []string{
+			"run", "jobs", "--server", url, "--id", id, "--ttl", "3s", "--proof-key", key, "--", "sh", "-c", `echo "$LEADER_PROOF_FILE"; exec sleep 600`,
+		})
+		return r, r.line()
+	}
+	killed, left := run("a")
+	killed.signal(syscall.SIGKILL)
+	killed.end()
+	if _, err := os.Stat(left); err != nil {
+		t.Fatalf("there is nothing to remove: %v", err)
+	}
+	_, file := run("b")
+	if _, err := os.Stat(filepath.Dir(left)); !os.IsNotExist(err) {
+		t.Errorf("it is left behind: %v", err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/tempdir"
 )
 
 // patience is how long the server may take to start. It takes a fraction of a
@@ -22,7 +23,7 @@ const patience = 20 * time.Second
 type Server struct {
 	opts *server.Options
 	srv  *server.Server
-	dir  *devserver.Directory
+	dir  *tempdir.Dir
 }
 
 // Start starts a server with JetStream on a port of the loopback interface, 0
@@ -30,7 +31,7 @@ type Server struct {
 // handles no signals: they are the command's, which ends its work first. It
 // logs nothing, since the terminal is the command's, too.
 func Start(port int) (*Server, error) {
-	dir, err := devserver.NewDirectory()
+	dir, err := tempdir.New(devserver.Prefix)
 	if err != nil {
 		return nil, err
 	}

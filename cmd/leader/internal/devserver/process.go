@@ -1,3 +1,6 @@
+// Package devserver is servers on the loopback interface for trying the commands
+// out: a [Process] is one of another kind than NATS, by a program that the
+// machine has. Package devnats has the server of NATS.
 package devserver
 
 import (
@@ -15,7 +18,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/tempdir"
 )
+
+// Prefix begins the names of the servers' directories.
+const Prefix = "leader-dev-"
 
 // A Process is a server in a process of its own, which ends with this one. One
 // that keeps its data in another server has that in a further process.
@@ -27,7 +35,7 @@ type Process struct {
 
 	program string
 	ports   []int
-	dir     *Directory
+	dir     *tempdir.Dir
 	work    string   // below dir, of the server's user
 	as      *user    // nil: the user of this process
 	under   *Process // the server that keeps its data, if that is another
@@ -57,7 +65,7 @@ func StartKind(ctx context.Context, scheme string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := NewDirectory()
+	dir, err := tempdir.New(Prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +109,10 @@ func (p *Process) start(ctx context.Context, k kind) (err error) {
 	p.cmd = p.command(ctx, p.program, k.args(p)...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.Cancel = p.kill
-	if p.dir.lock != nil { // so that its files outlive it
+	if p.dir.Lock != nil { // so that its files outlive it
 		// Who tidies up must not take the files of a server that has outlived
 		// this process.
-		p.cmd.ExtraFiles = []*os.File{p.dir.lock}
+		p.cmd.ExtraFiles = []*os.File{p.dir.Lock}
 	}
 	exited := make(chan struct{})
 	p.Exited = exited

@@ -5,12 +5,12 @@ package runner
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/proofs"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/tempdir"
 	"github.com/seed-ff2cb582/leader/proof"
 )
 
@@ -42,11 +42,12 @@ func (r *runner) prove(ctx context.Context) (file string, remove func(), err err
 	}
 	// A directory with mode 0700: a proof is worth the leadership to whoever
 	// reads it, and the rename that replaces one needs a directory of ours.
-	dir, err := os.MkdirTemp("", "leader-proof-")
+	// If this process is killed, the next one removes it.
+	dir, err := tempdir.New("leader-proof-")
 	if err != nil {
 		return "", nil, err
 	}
-	file = filepath.Join(dir, "proof")
+	file = filepath.Join(dir.Path, "proof")
 	ctx, cancel := context.WithCancel(ctx)
 	written, ended := make(chan struct{}), make(chan struct{})
 	var why error // it ended
@@ -57,7 +58,7 @@ func (r *runner) prove(ctx context.Context) (file string, remove func(), err err
 	remove = func() {
 		cancel()
 		<-ended
-		_ = os.RemoveAll(dir)
+		_ = dir.Remove() // what cannot be removed now, the next one tries to remove
 	}
 	select {
 	case <-written:

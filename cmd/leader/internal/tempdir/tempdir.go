@@ -1,7 +1,6 @@
-// Package devserver is servers on the loopback interface for trying the commands
-// out: a [Process] is one of another kind than NATS, by a program that the
-// machine has. Package devnats has that of NATS.
-package devserver
+// Package tempdir makes temporary directories that do not outlast their
+// process for long, even if it is killed.
+package tempdir
 
 import (
 	"errors"
@@ -9,25 +8,22 @@ import (
 	"path/filepath"
 )
 
-// prefix begins the names of the servers' directories.
-const prefix = "leader-dev-"
-
-// lockName is the file in a directory that its process keeps locked. A server
-// that the process has started keeps it locked, too. The system releases the
-// lock when both have ended, however they did.
+// lockName is the file in a directory that its process keeps locked. A program
+// that the process has started with the file keeps it locked, too. The system
+// releases the lock when both have ended, however they did.
 const lockName = "lock"
 
-// A Directory is a temporary one for the files of a server.
-type Directory struct {
+// A Dir is a temporary directory that its user alone may enter.
+type Dir struct {
 	Path string
-	lock *os.File // nil where there are no locks
+	Lock *os.File // nil where there are no locks
 }
 
-// NewDirectory makes a directory, and removes those that processes have left
-// behind that were killed. Nobody else would: who is killed removes nothing,
-// and a store's files may be many megabytes.
-func NewDirectory() (*Directory, error) {
-	removeAbandoned(os.TempDir())
+// New makes a directory whose name begins with the prefix, and removes those
+// that killed processes of this user have left behind under such names: a
+// killed process removes nothing, and nobody else would.
+func New(prefix string) (*Dir, error) {
+	removeAbandoned(os.TempDir(), prefix)
 	path, err := os.MkdirTemp("", prefix)
 	if err != nil {
 		return nil, err
@@ -36,7 +32,7 @@ func NewDirectory() (*Directory, error) {
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, errors.Join(err, os.RemoveAll(path))
 	}
-	return &Directory{path, lock}, nil
+	return &Dir{path, lock}, nil
 }
 
 // hold locks a directory that was just made. The lock gets its name when it is
@@ -61,7 +57,7 @@ func hold(dir string) (*os.File, error) {
 // removeAbandoned removes the directories of this user below parent whose locks
 // nobody holds any more. It is housekeeping: what cannot be removed stays. The
 // lock is kept while the files go, so that two that tidy up do not meet.
-func removeAbandoned(parent string) {
+func removeAbandoned(parent, prefix string) {
 	found, _ := filepath.Glob(filepath.Join(parent, prefix+"*")) // the pattern is sound, or nothing is found
 	for _, dir := range found {
 		info, err := os.Lstat(dir) // what is behind a link is not ours
@@ -81,10 +77,10 @@ func removeAbandoned(parent string) {
 
 // Remove removes the directory, while it is still locked: let go before, it
 // could be taken for abandoned.
-func (d *Directory) Remove() error {
+func (d *Dir) Remove() error {
 	err := os.RemoveAll(d.Path)
-	if d.lock != nil {
-		_ = d.lock.Close() // nothing was written
+	if d.Lock != nil {
+		_ = d.Lock.Close() // nothing was written
 	}
 	return err
 }
