@@ -35,7 +35,7 @@ func TestCallbacksComeInOrderAndAlternate(t *testing.T) {
 	})
 }
 
-func TestSeveralCallbacksRunInTheOrderOfTheirRegistration(t *testing.T) {
+func TestCallbacksRunInTheOrderOfTheirRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, a := newJournal(), candidate(t, memstore.New(), config("a"))
 		for _, n := range []string{"1", "2", "3"} {
@@ -52,7 +52,7 @@ func TestSeveralCallbacksRunInTheOrderOfTheirRegistration(t *testing.T) {
 	})
 }
 
-func TestOnTermIsGivenTheTermOfItsContext(t *testing.T) {
+func TestOnTermGetsTheTermOfItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := candidate(t, memstore.New(), config("a"))
 		var given, carried leader.Term
@@ -69,7 +69,7 @@ func TestOnTermIsGivenTheTermOfItsContext(t *testing.T) {
 }
 
 // One role has one callback for its beginning.
-func TestARoleTakesOnPromoteOrOnTerm(t *testing.T) {
+func TestRoleTakesOnPromoteOrOnTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config("a")
 		cfg.Group = ""
@@ -99,7 +99,7 @@ func TestARoleTakesOnPromoteOrOnTerm(t *testing.T) {
 
 // A second OnPromote that waits behind a first must not be told of a term that
 // ended meanwhile.
-func TestNoCallbackIsToldOfATermThatIsOver(t *testing.T) {
+func TestOnPromoteIsNotCalledForATermThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, a := newJournal(), candidate(t, memstore.New(), config("a"))
 		a.OnPromote(func(ctx context.Context, _ string) { j.note("first"); <-ctx.Done() })
@@ -111,7 +111,7 @@ func TestNoCallbackIsToldOfATermThatIsOver(t *testing.T) {
 	})
 }
 
-func TestPromoteMayLastAsLongAsTheTermAndDemoteWaitsForIt(t *testing.T) {
+func TestOnDemoteWaitsForAnOnPromoteThatLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		a := candidate(t, st, config("a"))
@@ -169,7 +169,7 @@ func TestPanicInPromoteEndsTheTermAndAnotherLeads(t *testing.T) {
 	}
 }
 
-func TestPanicInDemoteDoesNotKeepTheRecordNorTheCandidate(t *testing.T) {
+func TestPanicInDemoteKeepsNeitherTheRecordNorTheCandidate(t *testing.T) {
 	for name, fail := range misbehave {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestPanicInDemoteDoesNotKeepTheRecordNorTheCandidate(t *testing.T) {
 	}
 }
 
-func TestPanicInLeaderChangeIsReportedAlsoTheLast(t *testing.T) {
+func TestPanicInTheLastLeaderChangeIsReported(t *testing.T) {
 	for name, fail := range misbehave {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -296,7 +296,7 @@ func TestCallsFromWithinCallbacksDoNotDeadlock(t *testing.T) {
 	}
 }
 
-func TestWorkThatOutlivesItsTimeIsReportedAndKeepsTheCandidateOff(t *testing.T) {
+func TestWorkThatOutlivesDemoteTimeoutIsReportedAndBarsTheCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		cfg := config("a")
@@ -329,7 +329,7 @@ func TestWorkThatOutlivesItsTimeIsReportedAndKeepsTheCandidateOff(t *testing.T) 
 
 // The two wait for each other, for ever: the candidate says which waits for
 // which, and again for as long as it cannot campaign.
-func TestAPromoteThatOnlyDemoteWouldEndIsToldOf(t *testing.T) {
+func TestOnPromoteThatWaitsForOnDemoteIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, end := newJournal(), make(chan struct{})
 		cfg := config("a")
@@ -368,7 +368,7 @@ func TestAPromoteThatOnlyDemoteWouldEndIsToldOf(t *testing.T) {
 }
 
 // As in a Role, nil is no callback.
-func TestACallbackThatIsNilIsNone(t *testing.T) {
+func TestNilCallbackIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := candidate(t, memstore.New(), config("a"))
 		a.OnPromote(nil)
@@ -386,7 +386,7 @@ func TestACallbackThatIsNilIsNone(t *testing.T) {
 }
 
 // A leader that was not told so does nothing, while nobody else may act.
-func TestABlockingNewsCallbackDoesNotWithholdOnPromote(t *testing.T) {
+func TestBlockingOnLeaderChangeDoesNotDelayOnPromote(t *testing.T) {
 	for name, register := range newsKinds {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -415,7 +415,7 @@ var newsKinds = map[string]func(leader.Election, func()){
 	"OnCampaign":     func(e leader.Election, f func()) { e.OnCampaign(func(leader.Reason) { f() }) },
 }
 
-func TestAnOnPromoteThatLastsDoesNotWithholdNews(t *testing.T) {
+func TestLastingOnPromoteDoesNotDelayOnLeaderChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		a := candidate(t, st, config("a"))
@@ -434,7 +434,7 @@ func TestAnOnPromoteThatLastsDoesNotWithholdNews(t *testing.T) {
 
 // A callback that lags skips to the latest, so that one that blocks costs no
 // memory. What it hears keeps its order.
-func TestANewsCallbackThatLagsSkipsToTheLatest(t *testing.T) {
+func TestSlowOnLeaderChangeSkipsToTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := candidate(t, st, config("a")), candidate(t, st, config("b"))
@@ -484,7 +484,7 @@ func TestANewsCallbackThatLagsSkipsToTheLatest(t *testing.T) {
 }
 
 // Either kind may stop the election while the other one runs.
-func TestStopFromNewsBesideAnOnPromoteThatLasts(t *testing.T) {
+func TestStopFromOnLeaderChangeBesideALastingOnPromote(t *testing.T) {
 	for name, register := range newsKinds {
 		for _, first := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, first), func(t *testing.T) {
@@ -522,7 +522,7 @@ func TestStopFromNewsBesideAnOnPromoteThatLasts(t *testing.T) {
 }
 
 // Hooks.Callback is called by either courier, and yet one call at a time.
-func TestTheHookForCallbacksIsCalledOneAtATime(t *testing.T) {
+func TestCallbackHookIsCalledOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config("a")
 		inside := 0
@@ -545,7 +545,7 @@ func TestTheHookForCallbacksIsCalledOneAtATime(t *testing.T) {
 }
 
 // Stop then returns ErrDemoteTimeout, and the operator is to know why.
-func TestNewsThatOutliveAStopAreReported(t *testing.T) {
+func TestOnLeaderChangeThatOutlivesAStopIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, cfg := newJournal(), config("a")
 		cfg.DemoteTimeout = ttl
@@ -568,7 +568,7 @@ func TestNewsThatOutliveAStopAreReported(t *testing.T) {
 // A follower that may not campaign asks to be woken at the end of the leader's
 // lease for its observers alone. They are to hear of it also if a hook has
 // outlasted that instant.
-func TestAHookThatOutlastsTheLeadersLeaseHidesItsEndFromNobody(t *testing.T) {
+func TestHookThatOutlastsTheLeaseHidesItsEndFromNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j, cfg := memstore.New(), newJournal(), config("b")
 		cfg.HealthChecker, cfg.HealthCheckInterval, cfg.MaxConsecutiveFailures = unfit(), heartbeat, 1

@@ -46,7 +46,7 @@ func TestSplaySpreadsTheFirstClaims(t *testing.T) {
 	})
 }
 
-func TestWithoutSplayTheFirstClaimIsMadeAtOnce(t *testing.T) {
+func TestFirstClaimIsMadeAtOnceWithoutSplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		a := start(t, memstore.New(), config("a"))
@@ -106,14 +106,14 @@ func TestBackoffBringsTheLastLeaderBackAfterAShortOutage(t *testing.T) {
 	})
 }
 
-func TestWithoutBackoffAnOutageBeyondTheLeaseChangesTheLeader(t *testing.T) {
+func TestOutageBeyondTheLeaseChangesTheLeaderWithoutBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := trouble(t, 0)
 		mustLead(t, b, a)
 	})
 }
 
-func TestFailoverTakesTheBackoffLonger(t *testing.T) {
+func TestBackoffDelaysTheFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const backoff = 20 * time.Second
 		f, cfg := network(t, nil), config("b")
@@ -130,7 +130,7 @@ func TestFailoverTakesTheBackoffLonger(t *testing.T) {
 
 // A back-off puts off a candidate's own claim, and not the end of another's
 // lease.
-func TestBackoffDoesNotProlongWhatIsSaidOfASilentLeader(t *testing.T) {
+func TestBackoffDoesNotDelayTheReportOfASilentLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, cfg, j := network(t, nil), config("b"), newJournal()
 		cfg.Campaign.Backoff = time.Hour
@@ -180,7 +180,7 @@ func TestBackoffDoublesWithEachTermOfAnotherUpToItsMaximum(t *testing.T) {
 	}
 }
 
-func TestBackoffIsForgottenWithATermOfOnesOwn(t *testing.T) {
+func TestBackoffIsResetByATermOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("b")
 		cfg.Campaign = leader.CampaignConfig{Backoff: time.Second, MaxBackoff: time.Hour}
@@ -342,7 +342,7 @@ func TestFollowersDoNotPoll(t *testing.T) {
 // A store that was made within the last lease may have taken the place of one
 // whose leader has not heard of that. What is left of the lease is waited for,
 // and no more.
-func TestNobodyIsPromotedWhileTheStoreIsYoungerThanALease(t *testing.T) {
+func TestYoungStoreDelaysThePromotionUntilItIsALeaseOld(t *testing.T) {
 	for _, c := range []struct {
 		grace leader.AcquireGrace
 		age   time.Duration
@@ -379,7 +379,7 @@ func TestNobodyIsPromotedWhileTheStoreIsYoungerThanALease(t *testing.T) {
 
 // Who starts in a new store is told once why nobody leads. That it was made
 // again between the start and the claim is news.
-func TestOfAYoungStoreOneIsToldOnce(t *testing.T) {
+func TestYoungStoreIsWarnedOfOnce(t *testing.T) {
 	for _, ages := range [][]time.Duration{{1, 1}, {time.Hour, 1}} {
 		t.Run(fmt.Sprint(ages), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -422,7 +422,7 @@ func (s *aging) Check(context.Context, store.CheckRequest) (store.Report, error)
 
 // A leader from before the store was made leads beside nobody, whether or not
 // the one that comes after it stays.
-func TestNoVacancyIsLeftInAStoreYoungerThanALease(t *testing.T) {
+func TestYoungStoreGetsNoVacancy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &checked{Store: memstore.New(), report: store.Report{Age: 1}}
 		a := start(t, st, config("a"))
@@ -437,7 +437,7 @@ func TestNoVacancyIsLeftInAStoreYoungerThanALease(t *testing.T) {
 }
 
 // The wait is for those that start. Who takes over later waits as always.
-func TestAYoungStoreDelaysTheFirstTermAlone(t *testing.T) {
+func TestYoungStoreDelaysTheFirstTermAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &checked{Store: memstore.New(), report: store.Report{Age: 1}}
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -454,7 +454,7 @@ func TestAYoungStoreDelaysTheFirstTermAlone(t *testing.T) {
 // A store that drops records may have dropped a leader's, so who finds nothing
 // there cools down. What a leader hands over is no such thing, unless the store
 // may go back besides or the settings ask for a cool-down each time.
-func TestAHandoverNeedsNoCoolDownWhereRecordsOnlyExpire(t *testing.T) {
+func TestHandoverNeedsNoCoolDownWhereRecordsOnlyExpire(t *testing.T) {
 	for name, c := range map[string]struct {
 		report       store.Report
 		grace        leader.AcquireGrace
@@ -514,7 +514,7 @@ func (expiring) Check(context.Context, store.CheckRequest) (store.Report, error)
 
 // Nor does an offer spare a cool-down that its holder has not come to the end
 // of: beside it there may be a leader whose record was dropped.
-func TestAnOfferOfWhoCoolsDownSparesNoCoolDown(t *testing.T) {
+func TestOfferDuringACoolDownSparesNoCoolDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := expiring{memstore.New()}
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -583,7 +583,7 @@ func (c *tap) take(listen int) (claims, nominations, others int) {
 // A leader crashes among two hundred, which take four milliseconds to hear of
 // any write: one of them succeeds it, by one claim, as soon as the lease has
 // run out. Without nominations dozens claimed.
-func TestACrashAmongManyMakesFewClaims(t *testing.T) {
+func TestCrashAmongManyMakesFewClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 200
 		tap := newTap(t, many*20*time.Microsecond)
@@ -669,7 +669,7 @@ func (c *townCrier) nominee(revision uint64) string {
 
 // A nominee that dies with the leader costs the others the head start and a
 // random delay, and no more.
-func TestANomineeThatDiesIsSucceededByAnother(t *testing.T) {
+func TestNomineeThatDiesIsSucceededByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, es := network(t, nil), map[string]leader.Election{}
 		crier := listening(t, net)
@@ -692,7 +692,7 @@ func TestANomineeThatDiesIsSucceededByAnother(t *testing.T) {
 
 // A nomination is for one renewal: a leader that is heard of again is not
 // succeeded, and when it dies later the nominee is who stood up for that.
-func TestARenewalCallsANominationOff(t *testing.T) {
+func TestRenewalCallsANominationOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deaf atomic.Bool
 		net := network(t, func(c faultstore.Call) faultstore.Fate {
@@ -722,7 +722,7 @@ func TestARenewalCallsANominationOff(t *testing.T) {
 
 // Two may nominate themselves before they hear of each other. The others hear
 // them in any order, and all take the same one for the nominee.
-func TestOfTwoNomineesTheLeastGoesFirst(t *testing.T) {
+func TestLeastOfTwoNomineesGoesFirst(t *testing.T) {
 	for _, order := range [][]string{{"b", "c"}, {"c", "b"}, {"c", "b", "c"}} {
 		synctest.Test(t, func(t *testing.T) {
 			net := network(t, nil)
@@ -783,7 +783,7 @@ func TestForgedNominationsDelayNobodyForLong(t *testing.T) {
 
 // A store that carries no broadcasts is one over which nobody is nominated, and
 // everything else works.
-func TestWithoutBroadcastsNobodyIsNominated(t *testing.T) {
+func TestNominationNeedsBroadcasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := network(t, nil)
 		crier := listening(t, net)
@@ -811,7 +811,7 @@ type watched struct{ store.Watcher }
 
 // A manager that chooses which roles its instance leads has an order of its
 // own, and nominates nobody.
-func TestAManagerThatChoosesItsRolesNominatesNobody(t *testing.T) {
+func TestManagerThatChoosesItsRolesNominatesNobody(t *testing.T) {
 	common := config("b")
 	common.Group = ""
 	for name, c := range map[string]struct {
@@ -878,7 +878,7 @@ func (e *earshot) note(at *[]time.Time) {
 // hear of the successor, too, and the server is to acknowledge its claim. It
 // ends to listen before that one can be silent, once, and the next time begins
 // anew.
-func TestListeningEndsWhenTheSuccessionIsOver(t *testing.T) {
+func TestListeningForNominationsEndsWithTheSuccession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := network(t, nil)
 		ear := &earshot{Client: net.Client("c")}
@@ -981,7 +981,7 @@ func (s *stalling) during(t *testing.T, f func()) {
 // When a process goes on that stood still for longer than a lease, a challenge
 // is due, and the renewals that say otherwise have arrived. Those come first,
 // whichever of the two woke it.
-func TestWhoStoodStillHearsTheRenewalsBeforeItChallenges(t *testing.T) {
+func TestStalledFollowerTakesInTheRenewalsBeforeItChallenges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memstore.New()
 		a := start(t, shared, config("a"))
@@ -998,7 +998,7 @@ func TestWhoStoodStillHearsTheRenewalsBeforeItChallenges(t *testing.T) {
 
 // Who hears of a vacancy and of the pause that led to it at once does not
 // campaign for the group.
-func TestWhoStoodStillHearsOfAPauseBeforeItClaims(t *testing.T) {
+func TestStalledFollowerTakesInAPauseBeforeItClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memstore.New()
 		a := start(t, shared, config("a"))
@@ -1028,7 +1028,7 @@ func TestWhoStoodStillHearsOfAPauseBeforeItClaims(t *testing.T) {
 
 // The first word of the control record may be that of a pause. Nobody campaigns
 // between hearing of it and obeying it.
-func TestWhoStartsInAPausedGroupWritesNothing(t *testing.T) {
+func TestCandidateThatStartsInAPausedGroupWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memstore.New()
 		put(t, shared, record.ControlKey("g"), record.Control{Paused: &record.Pause{By: "ops"}})
@@ -1043,7 +1043,7 @@ func TestWhoStartsInAPausedGroupWritesNothing(t *testing.T) {
 
 // A program that starts must not lead a group that is paused, however early its
 // own record is known.
-func TestACandidateWaitsForItsControlRecordBeforeItCampaigns(t *testing.T) {
+func TestCandidateWaitsForItsControlRecordBeforeItCampaigns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
 			if c.Op == faultstore.Event && c.Key == record.ControlKey("g") {
@@ -1063,7 +1063,7 @@ func TestACandidateWaitsForItsControlRecordBeforeItCampaigns(t *testing.T) {
 
 // Without the right to read the control record, and where it never arrives, a
 // candidate goes on without it.
-func TestACandidateThatNeverHearsOfItsControlRecordGoesOnWithoutIt(t *testing.T) {
+func TestCandidateThatNeverHearsOfItsControlRecordGoesOnWithoutIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := start(t, unread{memstore.New()}, config("a"))
 		time.Sleep(ttl - time.Nanosecond)
@@ -1087,7 +1087,7 @@ func (u unread) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 // A follower has no transition when its group is paused or its health check
 // begins to fail, so a program that waits says only by a note what it waits
 // for.
-func TestACandidateSaysWhatKeepsItFromCampaigning(t *testing.T) {
+func TestCandidateReportsWhatKeepsItFromCampaigning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sick atomic.Bool
 		st, j := memstore.New(), newJournal()

@@ -177,7 +177,7 @@ func TestEveryRuleOfTheConfigurationIsEnforced(t *testing.T) {
 	}
 }
 
-func TestConfigurationsAtTheEdgesOfTheRulesAreTaken(t *testing.T) {
+func TestConfigurationsAtTheEdgesOfTheRulesAreAccepted(t *testing.T) {
 	type cfg = leader.ElectionConfig
 	const forever = time.Duration(math.MaxInt64)
 	for name, edit := range map[string]func(*cfg){
@@ -210,7 +210,7 @@ func TestConfigurationsAtTheEdgesOfTheRulesAreTaken(t *testing.T) {
 }
 
 // A setting of for ever must not overflow into one of not at all.
-func TestTimesWithoutEndDoNotEnd(t *testing.T) {
+func TestHugeDurationsDoNotOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const forever = time.Duration(math.MaxInt64)
 		f, cfg := network(t, nil), config("a")
@@ -231,7 +231,7 @@ func TestTimesWithoutEndDoNotEnd(t *testing.T) {
 	})
 }
 
-func TestTheLargestMultiplierDoesNotTurnRestsIntoNone(t *testing.T) {
+func TestLargestBackoffMultiplierStillRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &checked{Store: memstore.New(), err: store.ErrTransient}
 		cfg := config("a")
@@ -291,7 +291,7 @@ func TestNilStoreAndNilConnectionAreRefused(t *testing.T) {
 	}
 }
 
-func TestBucketNamesAreJudgedBesideTheRest(t *testing.T) {
+func TestBucketNameIsValidatedWithTheRest(t *testing.T) {
 	for _, bucket := range []string{"", "a.b", "a b", "a*", "ä", strings.Repeat("b", 256)} {
 		cfg := config("a")
 		cfg.Bucket, cfg.Group = bucket, ""
@@ -329,7 +329,7 @@ func TestTermSupersedesLargerNumbersAndItself(t *testing.T) {
 	}
 }
 
-func TestTermsDoNotShowTheirToken(t *testing.T) {
+func TestTermDoesNotPrintItsToken(t *testing.T) {
 	var b strings.Builder
 	term := leader.Term{Number: 4, Token: "3f9a6f8d-secret"}
 	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "term", term, "error", &leader.LossError{Term: term, Reason: leader.ReasonStopped})
@@ -354,7 +354,7 @@ func TestEachProfileIsAValidConfiguration(t *testing.T) {
 	}
 }
 
-func TestAProfileFillsOnlyUnsetFields(t *testing.T) {
+func TestProfileFillsOnlyUnsetFields(t *testing.T) {
 	set := leader.ElectionConfig{
 		TTL: time.Second, HeartbeatInterval: 100 * time.Millisecond, ConnectionTimeout: 50 * time.Millisecond, DeleteOnStop: true,
 		RetryConfig: leader.RetryConfig{MaxAttempts: 7}, Fencing: leader.FencingConfig{ValidateOnCriticalOps: true},
@@ -367,7 +367,7 @@ func TestAProfileFillsOnlyUnsetFields(t *testing.T) {
 	}
 }
 
-func TestAProfileSuitsTheTTLOrTheHeartbeatOfTheCaller(t *testing.T) {
+func TestProfileSuitsTheTTLOrTheHeartbeatOfTheCaller(t *testing.T) {
 	for _, p := range profiles {
 		for d := leader.MinTTL; d < leader.MaxTTL/3; d *= 2 {
 			for what, c := range map[string]leader.ElectionConfig{"TTL": {TTL: d}, "HeartbeatInterval": {HeartbeatInterval: d}} {
@@ -380,7 +380,7 @@ func TestAProfileSuitsTheTTLOrTheHeartbeatOfTheCaller(t *testing.T) {
 }
 
 // A TTL has to be of whole milliseconds, which three intervals need not be.
-func TestAProfileRoundsTheTTLThatItFillsIn(t *testing.T) {
+func TestProfileRoundsTheTTLThatItFillsIn(t *testing.T) {
 	for _, p := range profiles {
 		for _, d := range []time.Duration{10 * time.Second / 3, 20*time.Second/3 + 1, 7*time.Second + time.Nanosecond} {
 			c := named(leader.ElectionConfig{HeartbeatInterval: d}).WithProfile(p)
@@ -391,7 +391,7 @@ func TestAProfileRoundsTheTTLThatItFillsIn(t *testing.T) {
 	}
 }
 
-func TestAProfileDoesNotHideWrongValues(t *testing.T) {
+func TestProfileDoesNotHideWrongValues(t *testing.T) {
 	for _, c := range []leader.ElectionConfig{{TTL: -time.Second}, {HeartbeatInterval: -1}, {HeartbeatInterval: 1 << 62}} {
 		if err := named(c).WithProfile(leader.ProfileStable).Validate(); !errors.Is(err, leader.ErrInvalidConfig) {
 			t.Errorf("%v, %v: %v", c.TTL, c.HeartbeatInterval, err)
@@ -402,7 +402,7 @@ func TestAProfileDoesNotHideWrongValues(t *testing.T) {
 	}
 }
 
-func TestAProfileIsChosenByItsName(t *testing.T) {
+func TestProfileIsChosenByItsName(t *testing.T) {
 	for _, want := range profiles {
 		var got leader.Profile
 		fs := flag.NewFlagSet("", flag.ContinueOnError)
@@ -431,7 +431,7 @@ var profileOutages = map[leader.Profile]time.Duration{
 	leader.ProfileHighThroughput: 6500 * time.Millisecond,
 }
 
-func TestATermSurvivesTheOutageThatItsProfilePromises(t *testing.T) {
+func TestTermSurvivesTheOutageThatItsProfilePromises(t *testing.T) {
 	const phases = 16
 	for _, p := range profiles {
 		cfg := named(leader.ElectionConfig{}).WithProfile(p)
@@ -483,9 +483,9 @@ func (u *unwritable) CompareAndSwap(ctx context.Context, w store.Write) (uint64,
 	return 0, store.ErrTransient
 }
 
-// TestTheTableOfProfilesIsTheCode holds the table in docs/operations.md to the
+// TestTableOfProfilesInTheHandbookIsCurrent holds the table in docs/operations.md to the
 // code.
-func TestTheTableOfProfilesIsTheCode(t *testing.T) {
+func TestTableOfProfilesInTheHandbookIsCurrent(t *testing.T) {
 	want := profileTable()
 	doc, err := os.ReadFile("docs/operations.md")
 	if err != nil {

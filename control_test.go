@@ -93,7 +93,7 @@ func TestControlRequestDoesNotDeposeALaterTerm(t *testing.T) {
 
 // What the leader hears first of its own loss says why; the vacancy that
 // follows says who asked besides.
-func TestTheLeaderItselfSeesWhoPausedIt(t *testing.T) {
+func TestPausedLeaderSeesWhoPausedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := candidate(t, memstore.New(), config("a"))
 		var last leader.LeaderInfo
@@ -111,7 +111,7 @@ func TestTheLeaderItselfSeesWhoPausedIt(t *testing.T) {
 
 // A leader that left by itself, just as it was asked to, did not leave because
 // of that.
-func TestWhoAskedHearsThatTheLeaderLeftByAnOffer(t *testing.T) {
+func TestStepDownReturnsTheReasonOfAHandoverByOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		put(t, st, "g", map[string]any{"id": "a", "token": "a", "ttl": ttl.Milliseconds()})
@@ -172,7 +172,7 @@ func gated(t *testing.T, delay time.Duration) *faultstore.Faults {
 	})
 }
 
-func TestWhoAskedAndWhyReachesEverybody(t *testing.T) {
+func TestControlRequestShowsWhoAskedAndWhy(t *testing.T) {
 	for op, reason := range map[leader.Operation]leader.Reason{
 		leader.OpStepDown: leader.ReasonSteppedDown,
 		leader.OpTransfer: leader.ReasonTransferred,
@@ -245,7 +245,7 @@ func TestTransferReturnsWhenTheSuccessorLeads(t *testing.T) {
 	})
 }
 
-func TestTransferToNobodySaysWhoTookOver(t *testing.T) {
+func TestTransferToNobodyReturnsTheActualSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -271,7 +271,7 @@ func TestTransferToTheLeaderIsRefused(t *testing.T) {
 	})
 }
 
-func TestRequestForATermThatIsOverIsNotMade(t *testing.T) {
+func TestControlRequestForATermThatIsOverIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -301,7 +301,7 @@ func state(t *testing.T, c *leader.Control) leader.ControlState {
 	return s
 }
 
-func TestLeaderThatLeavesForAReasonOfItsOwnDidNotObey(t *testing.T) {
+func TestStepDownIsNotObeyedByALeaderThatLeavesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := gated(t, 100*time.Millisecond)
 		a := candidate(t, net.Client("a"), config("a"))
@@ -318,7 +318,7 @@ func TestLeaderThatLeavesForAReasonOfItsOwnDidNotObey(t *testing.T) {
 	})
 }
 
-func TestSilentLeaderIsToldFromOneThatObeyed(t *testing.T) {
+func TestStepDownDistinguishesASilentLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := network(t, nil)
 		a, b := start(t, net.Client("a"), config("a")), start(t, net.Client("b"), config("b"))
@@ -332,7 +332,7 @@ func TestSilentLeaderIsToldFromOneThatObeyed(t *testing.T) {
 	})
 }
 
-func TestNobodyToAskIsSaidWithTheReason(t *testing.T) {
+func TestStepDownWithoutALeaderReturnsTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		c := control(t, st)
@@ -348,7 +348,7 @@ func TestNobodyToAskIsSaidWithTheReason(t *testing.T) {
 	})
 }
 
-func TestWaitEndsWithItsContextAndSaysHowFarThingsAre(t *testing.T) {
+func TestStepDownEndsWithItsContextAndReturnsItsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := candidate(t, st, config("a"))
@@ -399,7 +399,7 @@ func TestFiledRequestIsPendingUntilItIsObeyed(t *testing.T) {
 	})
 }
 
-func TestPauseLastsUntilResumeForCandidatesOfAllTimes(t *testing.T) {
+func TestPauseLastsUntilResumeForLaterCandidatesToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -429,7 +429,7 @@ func TestPauseLastsUntilResumeForCandidatesOfAllTimes(t *testing.T) {
 	})
 }
 
-func TestPausedGroupSaysByWhomAndWhy(t *testing.T) {
+func TestPausedGroupShowsByWhomAndWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		c := control(t, st)
@@ -484,7 +484,7 @@ func TestPauseOfADeadLeaderEndsWithItsLease(t *testing.T) {
 	})
 }
 
-func TestResumeSaysThatNobodyTakesOver(t *testing.T) {
+func TestResumeFailsIfNobodyTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := control(t, memstore.New()).Resume(lasting(t, time.Second), "g")
 		if !errors.Is(err, leader.ErrNoLeader) || !errors.Is(err, context.DeadlineExceeded) {
@@ -495,7 +495,7 @@ func TestResumeSaysThatNobodyTakesOver(t *testing.T) {
 
 // A record that could be read, and cannot any more, is not waited for: its
 // bucket is gone, or the right to read it.
-func TestRequestEndsWhenItsRecordCannotBeReadAnyMore(t *testing.T) {
+func TestControlRequestEndsWhenItsRecordCannotBeReadAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deny atomic.Bool
 		net := network(t, func(c faultstore.Call) faultstore.Fate {
@@ -528,7 +528,7 @@ func TestControlReadsAStoreThatCannotWatch(t *testing.T) {
 	})
 }
 
-func TestRequestsAreValidatedWithEveryFaultNamed(t *testing.T) {
+func TestControlRequestValidationNamesEveryFault(t *testing.T) {
 	c := control(t, memstore.New())
 	long := strings.Repeat("x", 513)
 	for name, r := range map[string]leader.Request{
@@ -601,7 +601,7 @@ func TestMalformedControlRecordIsReplaced(t *testing.T) {
 // An operator that was cut off has seen no renewal, and knows nothing: the
 // leader may be at its work still. Whoever runs something after a pause relies
 // on that.
-func TestAPauseDoesNotTakeItsOwnSilenceForTheLeaders(t *testing.T) {
+func TestPauseDoesNotTakeItsOwnSilenceForTheLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		cfg := config("a")
@@ -623,7 +623,7 @@ func TestAPauseDoesNotTakeItsOwnSilenceForTheLeaders(t *testing.T) {
 }
 
 // And who is cut off for good is not told that nobody leads.
-func TestAPauseOfWhichNothingIsSeenIsNotOver(t *testing.T) {
+func TestPauseIsNotOverWhileNothingIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		a := candidate(t, f.Client("a"), config("a"))
@@ -640,7 +640,7 @@ func TestAPauseOfWhichNothingIsSeenIsNotOver(t *testing.T) {
 }
 
 // Nor is who asked a leader to step down.
-func TestAStepDownDoesNotTakeItsOwnSilenceForTheLeaders(t *testing.T) {
+func TestStepDownDoesNotTakeItsOwnSilenceForTheLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		cfg := config("a")
@@ -681,7 +681,7 @@ func (b *behind) Get(ctx context.Context, key string) (store.Entry, error) {
 }
 
 // Such a read shows no end of a lease, and is repeated at a pace.
-func TestAPauseThatReadsTheRecordAsItWasIsNotOver(t *testing.T) {
+func TestPauseIsNotOverByAStaleRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		st.Put("g", []byte(`{"id":"a","token":"t","ttl":1000,"term":1,"renewal":1}`))
@@ -706,7 +706,7 @@ func TestAPauseThatReadsTheRecordAsItWasIsNotOver(t *testing.T) {
 }
 
 // Where there is no record any more, nobody has renewed.
-func TestAPauseEndsWhereTheRecordIsGone(t *testing.T) {
+func TestPauseEndsWhereTheRecordIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		st.Put("g", []byte(`{"id":"a","token":"t","ttl":1000,"term":1,"renewal":1}`))
@@ -734,7 +734,7 @@ func controlOf(t *testing.T, e store.Entry) record.Control {
 // encoding/json writes three bytes for each that is no UTF-8: a reason of 512
 // such bytes came out longer than readers take, and the pause was stored and
 // obeyed by nobody.
-func TestReasonThatCouldNotBeReadBackIsRefused(t *testing.T) {
+func TestControlRequestRefusesAReasonThatCannotBeReadBack(t *testing.T) {
 	st := memstore.New()
 	e := candidate(t, st, config("a"))
 	for _, why := range []string{strings.Repeat("\xff", 300), "two\nlines", strings.Repeat("x", 513)} {
@@ -758,7 +758,7 @@ func TestReasonThatCouldNotBeReadBackIsRefused(t *testing.T) {
 	}
 }
 
-func TestLongestRequestsFitIntoOneControlRecordAndItsVacancy(t *testing.T) {
+func TestLongestControlRequestsFitIntoOneRecordAndItsVacancy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		widest := strings.Repeat("<", record.MaxName)
@@ -826,7 +826,7 @@ func TestStaleReadOfTheControlRecordDoesNotPassForTheEffect(t *testing.T) {
 
 // A replica that lagged showed an earlier leader, or none. A request to the
 // present leader was refused because of that.
-func TestRequestOfWhoeverLeadsReachesWhoLeadsNow(t *testing.T) {
+func TestControlRequestWithoutATermReachesThePresentLeader(t *testing.T) {
 	for name, old := range map[string]time.Duration{"a term that is over": 15 * time.Second, "a vacancy that was claimed": 6 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -869,7 +869,7 @@ func TestRequestOfWhoeverLeadsReachesWhoLeadsNow(t *testing.T) {
 
 // The first attempt was stored, its answer lost; those that follow fail without
 // doubt. The request may have been made for all the caller knows.
-func TestOutcomeOfARequestStaysUnknownAfterOneAttemptWithoutAnswer(t *testing.T) {
+func TestControlRequestStaysUnknownAfterAnAttemptWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := network(t, func(c faultstore.Call) (f faultstore.Fate) {
 			switch {
@@ -890,7 +890,7 @@ func TestOutcomeOfARequestStaysUnknownAfterOneAttemptWithoutAnswer(t *testing.T)
 	})
 }
 
-func TestLostAnswerIsResolvedByALaterWrite(t *testing.T) {
+func TestControlRequestResolvesALostAnswerByALaterWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := network(t, func(c faultstore.Call) (f faultstore.Fate) {
 			f.LoseReply = c.Op == faultstore.CompareAndSwap && c.N < 2
@@ -909,7 +909,7 @@ func TestLostAnswerIsResolvedByALaterWrite(t *testing.T) {
 // Operators and candidates write the same record over a network that does all
 // it can. Whatever was acknowledged and not replaced stands at the end, and
 // nobody's part is lost to another's.
-func TestManyWritersOfTheControlRecordKeepEachOthersParts(t *testing.T) {
+func TestControlRecordKeepsThePartsOfManyWriters(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { manyWriters(t, seed) })
@@ -970,7 +970,7 @@ func (u *unreachable) CompareAndSwap(context.Context, store.Write) (uint64, erro
 
 // The delays between attempts double, and did so until they overflowed: after
 // three quarters of a minute none was left.
-func TestARequestBacksOffHoweverLongTheOutage(t *testing.T) {
+func TestControlRequestBacksOffHoweverLongTheOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asks := map[string]func(context.Context, *unreachable) error{
 			"Pause":  func(ctx context.Context, st *unreachable) error { return candidate(t, st, config("a")).Pause(ctx, "") },
@@ -994,7 +994,7 @@ func TestARequestBacksOffHoweverLongTheOutage(t *testing.T) {
 
 // Whoever watches the record may know of a term before the leader does, whose
 // acknowledgement is still on its way.
-func TestRequestThatComesBeforeTheAcknowledgementIsObeyed(t *testing.T) {
+func TestControlRequestBeforeTheAcknowledgementOfTheClaimIsObeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := faultstore.New(faultstore.Options{Policy: func(c faultstore.Call) (f faultstore.Fate) {
 			switch {
@@ -1029,7 +1029,7 @@ func TestRequestThatComesBeforeTheAcknowledgementIsObeyed(t *testing.T) {
 	})
 }
 
-func TestALoneCandidateLeadsAgainAtOnceWhenItsGroupIsResumed(t *testing.T) {
+func TestLoneCandidateLeadsAgainAtOnceWhenItsGroupIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := start(t, memstore.New(), config("a"))
 		mustLead(t, a)
@@ -1047,7 +1047,7 @@ func TestALoneCandidateLeadsAgainAtOnceWhenItsGroupIsResumed(t *testing.T) {
 
 // Something that nobody can read is written over a pause. Those that know of
 // the pause went on as paused, and those that started later led the group.
-func TestAPauseThatIsWrittenOverStandsForAllCandidates(t *testing.T) {
+func TestPauseThatIsWrittenOverStandsForAllCandidates(t *testing.T) {
 	for name, lag := range map[string]time.Duration{"at once": 0, "a slow store": ttl / 20} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -1092,7 +1092,7 @@ func TestAPauseThatIsWrittenOverStandsForAllCandidates(t *testing.T) {
 
 // What nobody can read keeps nobody from leading for longer than a lease, and
 // is told of.
-func TestAControlRecordThatNobodyCanReadDelaysTheFirstLeaderAtTheMost(t *testing.T) {
+func TestUnreadableControlRecordOnlyDelaysTheFirstLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j, cfg := memstore.New(), newJournal(), config("a")
 		put(t, st, record.ControlKey("g"), "pause, please")
@@ -1114,7 +1114,7 @@ func TestAControlRecordThatNobodyCanReadDelaysTheFirstLeaderAtTheMost(t *testing
 }
 
 // A program may be older than those who write the control record.
-func TestWhoChangesTheControlRecordKeepsWhatItDoesNotKnow(t *testing.T) {
+func TestControlRecordKeepsUnknownFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, config("a"))
@@ -1150,7 +1150,7 @@ type unwatched struct{ store.Store }
 // Each poll of the control record says again what another candidate said once.
 // Taken for news, it kept those that are its like silent for good, even when it
 // had gone.
-func TestAPolledControlRecordIsHeardOnce(t *testing.T) {
+func TestPolledControlRecordIsTakenInOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		low := start(t, st, takeover("low", 1))
@@ -1166,7 +1166,7 @@ func TestAPolledControlRecordIsHeardOnce(t *testing.T) {
 }
 
 // A request that was refused stays so, however often it is read.
-func TestAPolledRequestForARoleIsJudgedOnce(t *testing.T) {
+func TestPolledRequestForARoleIsJudgedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, st := newFleet(t, 3), unwatched{memstore.New()}
 		a := f.start(st, leader.RoleManagerConfig{Election: spreading("a").Election})
@@ -1200,7 +1200,7 @@ func (r recordsOnly) Get(ctx context.Context, key string) (store.Entry, error) {
 	return r.Store.Get(ctx, key)
 }
 
-func TestAPollingCandidateThatMayNotReadItsControlRecordGoesOnWithoutIt(t *testing.T) {
+func TestPollingCandidateThatMayNotReadItsControlRecordGoesOnWithoutIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notes atomic.Int64
 		cfg := config("a")
@@ -1235,7 +1235,7 @@ func (c *controlOnly) Get(ctx context.Context, key string) (store.Entry, error) 
 	return c.Store.Get(ctx, key)
 }
 
-func TestAPollingCandidateThatMayNotReadItsRecordSaysSo(t *testing.T) {
+func TestPollingCandidateThatMayNotReadItsRecordReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notes atomic.Int64
 		cfg := config("a")

@@ -19,7 +19,7 @@ func blowUp(e Election) {
 	_ = candidate.Inspect(done, func(machine.State) { panic("boom") })
 }
 
-func TestRunReturnsAPanicOfOurs(t *testing.T) {
+func TestRunReturnsAnInternalPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(memstore.New(), ElectionConfig{Group: "g", InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second}, nil)
 		err := run(t.Context(), e, func(ctx context.Context, _ Term) error {
@@ -35,7 +35,7 @@ func TestRunReturnsAPanicOfOurs(t *testing.T) {
 
 // A role whose election has crashed stays, stopped, and says why; it leaves
 // room for others, and can be added anew.
-func TestARoleThatCrashedSaysSoAndCanBeAddedAnew(t *testing.T) {
+func TestCrashedRoleReportsItAndCanBeAddedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := NewRoleManagerWithStore(memstore.New(), RoleManagerConfig{
 			MaxRoles: 1,
@@ -82,7 +82,7 @@ func TestARoleThatCrashedSaysSoAndCanBeAddedAnew(t *testing.T) {
 
 // A role whose election has ended by itself is asked of nobody: its leader
 // would hand it over to a candidate that is not there.
-func TestARoleWhoseElectionHasEndedIsNotAskedFor(t *testing.T) {
+func TestRoleWhoseElectionHasEndedIsNotAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		config := func(id string) RoleManagerConfig {
@@ -138,7 +138,7 @@ func TestARoleWhoseElectionHasEndedIsNotAskedFor(t *testing.T) {
 
 // What was known before a lease ran out does not show that it did: the request
 // itself may have taken as long.
-func TestALeaseThatWasNotReadAfterItsEndHasNotRunOut(t *testing.T) {
+func TestLeaseThatWasNotReadAfterItsEndHasNotRunOut(t *testing.T) {
 	now := time.Now()
 	state := observed{info: LeaderInfo{Group: "g", ID: "a", Term: 1, Until: now.Add(-time.Second)}, rev: 5, at: now.Add(-time.Minute)}
 	w := &handing{h: Handover{Request: Request{Op: OpPause, Group: "g"}}, sent: now}

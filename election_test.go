@@ -127,7 +127,7 @@ func TestElectionsOfTwoGroupsDoNotMeet(t *testing.T) {
 
 // The configuration is a value: what the caller does to its map later is no
 // part of it.
-func TestMetaIsTakenOverWhenTheElectionIsMade(t *testing.T) {
+func TestNewElectionCopiesMeta(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
 		cfg.Meta, cfg.ConnectionParams = map[string]string{"zone": "eu"}, []byte("x")
@@ -178,7 +178,7 @@ func (m *mailbox) deliver(w store.Write, done func(uint64, error)) {
 
 // An election writes without waiting where it can, and a store that answers
 // twice harms nobody.
-func TestWritesAreNotWaitedForWhereTheyNeedNotBe(t *testing.T) {
+func TestAsyncWritesAreNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &mailbox{Store: memstore.New()}
 		st.begin = st.deliver
@@ -204,7 +204,7 @@ func TestWritesAreNotWaitedForWhereTheyNeedNotBe(t *testing.T) {
 }
 
 // A write without an answer ends with the election, and leaves nothing behind.
-func TestWritesThatNobodyAnswersEndWithTheElection(t *testing.T) {
+func TestUnansweredAsyncWritesEndWithTheElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &mailbox{Store: memstore.New()}
 		cfg := config("a")

@@ -186,7 +186,7 @@ func TestValidationDuringAPartitionEndsWithItsContextOrTheTerm(t *testing.T) {
 
 // A call that gives up returns what the store answered, besides the error of
 // its context.
-func TestValidationThatGivesUpSaysWhatTheStoreAnswered(t *testing.T) {
+func TestValidationThatGivesUpReturnsTheErrorOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuse atomic.Bool
 		f := network(t, func(c faultstore.Call) faultstore.Fate {
@@ -234,7 +234,7 @@ func TestPermanentFaultEndsTheCallsThatWaitForTheStore(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotLeadValidatesAndDoesNothing(t *testing.T) {
+func TestValidationAndDoNeedATerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -257,7 +257,7 @@ func TestWhoDoesNotLeadValidatesAndDoesNothing(t *testing.T) {
 	})
 }
 
-func TestTheContextOfDoCarriesTheTerm(t *testing.T) {
+func TestContextOfDoCarriesTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := start(t, memstore.New(), config("a"))
 		mustLead(t, a)
@@ -350,7 +350,7 @@ func TestBackgroundValidationRenewsAtItsInterval(t *testing.T) {
 	})
 }
 
-func TestContextOfAnOperationEndsWithTheTerm(t *testing.T) {
+func TestContextOfDoEndsWithTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := start(t, memstore.New(), config("a"))
 		mustLead(t, a)
@@ -371,7 +371,7 @@ func TestContextOfAnOperationEndsWithTheTerm(t *testing.T) {
 // The timers of a suspended machine stand still with its monotonic clock, and
 // go on where they stood. A context that descends from a term's knows its
 // cancellation alone, and has to be over when the machine wakes.
-func TestASuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext(t *testing.T) {
+func TestSuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, a := leader.NewMachine(1e6), candidate(t, memstore.New(), config("a"))
 		leader.SetMachine(a, m)
@@ -403,7 +403,7 @@ func TestASuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext(t *testing.
 // A machine that wakes within its window, and does not reach its store, leads
 // for what is left: it slept for the rest. Others measure by TrustUntil what
 // they grant on the strength of the term.
-func TestASuspensionWithinTheWindowTakesFromTrustUntil(t *testing.T) {
+func TestSuspensionWithinTheWindowTakesFromTrustUntil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := faultstore.New(faultstore.Options{})
 		t.Cleanup(net.Close)
@@ -429,7 +429,7 @@ func TestASuspensionWithinTheWindowTakesFromTrustUntil(t *testing.T) {
 
 // A proof ages while the machine sleeps, though the monotonic clock stands
 // still: by that alone it would be as young after the suspension as before.
-func TestAProofAgesInASuspension(t *testing.T) {
+func TestProofAgesInASuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, cfg := network(t, nil), config("a")
 		cfg.Fencing.ValidationInterval = heartbeat / 2
@@ -458,7 +458,7 @@ func TestAProofAgesInASuspension(t *testing.T) {
 
 // An operation that went to sleep with its machine asks its own context first,
 // which is to know as much as IsLeader.
-func TestTheContextOfAnOperationEndsInASuspension(t *testing.T) {
+func TestContextOfDoEndsInASuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, a := leader.NewMachine(1e6), candidate(t, memstore.New(), config("a"))
 		leader.SetMachine(a, m)

@@ -44,7 +44,7 @@ func TestResignationIsWrittenWhenItReturnsAndTheCandidateStandsBack(t *testing.T
 	})
 }
 
-func TestWhoResignedCampaignsAgainOnceAnotherHasLed(t *testing.T) {
+func TestResignedCandidateCampaignsAgainOnceAnotherHasLed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -134,7 +134,7 @@ func TestTransferToAnUnfitSuccessorOfTwoCostsALeaseAndNoMore(t *testing.T) {
 	})
 }
 
-func TestTransferDemandsTheNameOfAnotherCandidate(t *testing.T) {
+func TestTransferRequiresTheNameOfAnotherCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := start(t, memstore.New(), config("a"))
 		for _, id := range []string{"", "a", "b\n", "\xff", strings.Repeat("<", 20_000)} {
@@ -161,7 +161,7 @@ var handovers = map[leader.Reason]func(*testing.T, leader.Election){
 
 // Who leaves by itself hands its record to one of the others, by one write. All
 // hear why the term ended all the same.
-func TestAHandoverIsOneWriteOfWhichAllCanTellWhy(t *testing.T) {
+func TestHandoverIsOneWriteThatShowsItsReason(t *testing.T) {
 	for reason, leave := range handovers {
 		t.Run(string(reason), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -225,7 +225,7 @@ func news(l leader.LeaderInfo) string {
 
 // An offer that comes to nothing costs its time, and then all hear of the
 // vacancy.
-func TestAnOfferThatComesToNothingIsFollowedByAVacancy(t *testing.T) {
+func TestOfferThatComesToNothingIsFollowedByAVacancy(t *testing.T) {
 	const patience = 25 * time.Millisecond
 	for name, c := range map[string]struct {
 		fate  faultstore.Fate
@@ -276,7 +276,7 @@ func TestAnOfferThatComesToNothingIsFollowedByAVacancy(t *testing.T) {
 }
 
 // A renewal and the offer that follows it may be heard in the wrong order.
-func TestAnOfferThatOvertakesTheLastRenewalIsTaken(t *testing.T) {
+func TestOfferThatOvertakesTheLastRenewalIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, func(c faultstore.Call) faultstore.Fate {
 			if c.Op == faultstore.Event {
@@ -301,7 +301,7 @@ func TestAnOfferThatOvertakesTheLastRenewalIsTaken(t *testing.T) {
 
 // Only who made a claim can offer it: the token that stands in the record for
 // all to read is not enough.
-func TestAForgedOfferIsNone(t *testing.T) {
+func TestForgedOfferIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		past := start(t, st, config("past"))
@@ -340,7 +340,7 @@ func offered(t *testing.T, st *memstore.Store, text string) {
 }
 
 // Who may not lead takes no offers, and one who is preferred goes first.
-func TestAnOfferReachesNobody(t *testing.T) {
+func TestOfferIsTakenByNobody(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T, st store.Store) (b leader.ElectionConfig, then func(leader.Election)){
 		"who is unhealthy": func(*testing.T, store.Store) (leader.ElectionConfig, func(leader.Election)) {
 			cfg := config("b")
@@ -384,7 +384,7 @@ func TestAnOfferReachesNobody(t *testing.T) {
 
 // Nor does one whose work goes on after its time, and who may not campaign until
 // it has ended.
-func TestAnOfferDoesNotReachWhoseWorkGoesOn(t *testing.T) {
+func TestOfferDoesNotReachACandidateWhoseWorkGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		cfg := config("b")
@@ -409,7 +409,7 @@ func TestAnOfferDoesNotReachWhoseWorkGoesOn(t *testing.T) {
 
 // A group of candidates that are not alike is left to its preferences by both
 // sides.
-func TestNothingIsOfferedAmongCandidatesThatAreNotAlike(t *testing.T) {
+func TestOfferIsNotMadeAmongCandidatesThatDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		cfg := config("a")
@@ -448,7 +448,7 @@ func TestNothingIsOfferedAmongCandidatesThatAreNotAlike(t *testing.T) {
 
 // What a record says of the term before concerns nobody who knows another one:
 // terms in between were missed.
-func TestOnlyTheTermThatEndedIsToldToHaveEnded(t *testing.T) {
+func TestObserverReportsTheEndOfTheTermBeforeAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		holder := func(id string, prior map[string]any) map[string]any {
@@ -480,7 +480,7 @@ func (s watchedStore) Offer(ctx context.Context, key string, offer []byte) error
 	return s.Store.Offer(ctx, key, offer)
 }
 
-func TestAnOfferEndsWhenItIsTaken(t *testing.T) {
+func TestOfferEndsWhenItIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := watchedStore{memstore.New(), make(chan time.Duration, 1)}
 		a, b := start(t, st, config("a")), start(t, st.Store, config("b"))
@@ -508,7 +508,7 @@ func (s slowStore) TakeOffers(key string, deliver func([]byte)) (stop func(), er
 
 // A store that is busy with something else costs a leaving leader no more than
 // an unheard offer.
-func TestLeavingDoesNotWaitForAStoreThatIsSlowToEndTheTakingOfOffers(t *testing.T) {
+func TestHandoverDoesNotWaitForASlowEndOfTakingOffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, config("a"))
@@ -554,7 +554,7 @@ func (o *offering) TakeOffers(key string, deliver func([]byte)) (func(), error) 
 // While a candidate is still among those who take offers, its own might come
 // back to it. It waits for the end of that as long as an offer has, and then
 // writes the vacancy.
-func TestNoOfferIsMadeWhileWeTakeOffers(t *testing.T) {
+func TestOfferIsNotMadeWhileOffersAreTaken(t *testing.T) {
 	const patience = 25 * time.Millisecond
 	for name, c := range map[string]struct {
 		after time.Duration // until the taking has ended
@@ -595,7 +595,7 @@ func TestNoOfferIsMadeWhileWeTakeOffers(t *testing.T) {
 }
 
 // What an offer says is that the work has stopped.
-func TestNoOfferIsMadeBeforeTheCallbacksHaveReturned(t *testing.T) {
+func TestOfferIsNotMadeBeforeTheCallbacksHaveReturned(t *testing.T) {
 	for reason, leave := range handovers {
 		t.Run(string(reason), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

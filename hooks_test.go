@@ -89,7 +89,7 @@ func TestOneHooksValueServesManyElections(t *testing.T) {
 	})
 }
 
-func TestValidatingATokenWithoutATermIsNoted(t *testing.T) {
+func TestValidationWithoutATermIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var kinds []string
 		e, err := leader.NewElectionWithStore(memstore.New(), hooksConfig("x", leader.Hooks{Note: func(n leader.Note) {
@@ -191,7 +191,7 @@ func TestCallsOfEveryKindAreTimed(t *testing.T) {
 
 // A PerElection may have begun something for the election, which only its hooks
 // end. So a panic of another one must not take them away.
-func TestAPanicOfPerElectionTakesNoOthersHooks(t *testing.T) {
+func TestPanicOfPerElectionLeavesOtherHooksAlone(t *testing.T) {
 	fail := func() leader.Hooks { panic("boom") }
 	for name, order := range map[string][]string{
 		"it alone":    {"fails"},
@@ -279,7 +279,7 @@ func TestHooksThatReturnThemselvesAreAskedOnce(t *testing.T) {
 	})
 }
 
-func TestHooksComeInOrderWithTheirContent(t *testing.T) {
+func TestHooksRunInOrderWithTheirContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, callbacks, cfg := newJournal(), newJournal(), config("a")
 		cfg.Hooks = leader.Hooks{
@@ -323,7 +323,7 @@ func TestHooksComeInOrderWithTheirContent(t *testing.T) {
 
 // The watch shows the vacancy, and with it the end of the election, before the
 // release is answered.
-func TestEveryCallIsReportedAlsoTheLast(t *testing.T) {
+func TestHooksReportEveryCallOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, func(c faultstore.Call) faultstore.Fate {
 			if c.Write.Tombstone {

@@ -140,7 +140,7 @@ func TestTokenIsInNoLogAndNoError(t *testing.T) {
 	})
 }
 
-func TestLevelsOfTheLogFitWhatHappened(t *testing.T) {
+func TestLogLevelsFitWhatHappened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book logbook
 		st := &checked{Store: memstore.New(), report: store.Report{Warnings: []string{"One replica."}}}
@@ -171,7 +171,7 @@ func TestLevelsOfTheLogFitWhatHappened(t *testing.T) {
 
 // Each line is named by an Event, or is a note or a call. Whom a candidate
 // comes to follow is said once, at INFO.
-func TestEveryLineOfTheLogHasANameOfItsOwnKind(t *testing.T) {
+func TestLogLinesHaveANameForEachKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book logbook
 		st, cfg := memstore.New(), config("b")
@@ -215,7 +215,7 @@ func TestEveryLineOfTheLogHasANameOfItsOwnKind(t *testing.T) {
 }
 
 // A program may log whatever it is given.
-func TestWhatAProgramLogsOfAnElectionHasNoToken(t *testing.T) {
+func TestLoggedElectionShowsNoToken(t *testing.T) {
 	for name, handler := range map[string]func(*logbook) slog.Handler{
 		"json": func(b *logbook) slog.Handler { return slog.NewJSONHandler(b, nil) },
 		"text": func(b *logbook) slog.Handler { return slog.NewTextHandler(b, nil) },
@@ -249,7 +249,7 @@ func TestWhatAProgramLogsOfAnElectionHasNoToken(t *testing.T) {
 }
 
 // A program may print whatever it is given, as it likes.
-func TestNoVerbOfFmtShowsAToken(t *testing.T) {
+func TestFmtShowsNoToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config("a")
 		var transition leader.Transition
@@ -302,7 +302,7 @@ func TestNoVerbOfFmtShowsAToken(t *testing.T) {
 	})
 }
 
-func TestWhatIsLoggedOfARoleNamesIt(t *testing.T) {
+func TestLoggedRoleShowsItsName(t *testing.T) {
 	var book logbook
 	slog.New(slog.NewJSONHandler(&book, nil)).Info("looked", "status", leader.RoleStatus{
 		Name: "db", ElectionStatus: leader.ElectionStatus{State: leader.StateLeader, IsLeader: true, Token: "secret"},
@@ -314,7 +314,7 @@ func TestWhatIsLoggedOfARoleNamesIt(t *testing.T) {
 }
 
 // Candidates in trouble, of which one has no Logger, write nothing anywhere.
-func TestWithoutALoggerNothingIsWritten(t *testing.T) {
+func TestElectionWithoutALoggerWritesNothing(t *testing.T) {
 	var out bytes.Buffer
 	was, flags := slog.Default(), log.Flags()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))

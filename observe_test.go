@@ -21,7 +21,7 @@ import (
 )
 
 // What observers are told of a leader that is gone says when it was heard last.
-func TestObserversHearWhenALeaderThatIsGoneRenewedLast(t *testing.T) {
+func TestObserverGetsTheLastRenewalOfALeaderThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, begun := memstore.New(), time.Now()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -170,7 +170,7 @@ func watchGroup(ctx context.Context, st store.Store, j *journal) (done chan stru
 	return done
 }
 
-func TestObservingWithoutTakingPart(t *testing.T) {
+func TestObserverTakesNoPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -217,7 +217,7 @@ func TestObserverSeesASilentLeaderExpireAlsoByPolling(t *testing.T) {
 
 // A watch says again what it said before when it has been interrupted. That is
 // no renewal.
-func TestARepeatedObservationDoesNotProlongALeaseForAnObserver(t *testing.T) {
+func TestRepeatedEntryDoesNotProlongALeaseForAnObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, j := network(t, nil), newJournal()
 		put(t, f.Client("x"), "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 1})
@@ -233,7 +233,7 @@ func TestARepeatedObservationDoesNotProlongALeaseForAnObserver(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldWhenTheStoreCanNotBeWatchedAndTriesAgain(t *testing.T) {
+func TestObserverReportsAWatchThatFailsAndTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refusals := 0
 		f := network(t, func(c faultstore.Call) faultstore.Fate {
@@ -341,7 +341,7 @@ func TestObserverOfManyHasThePresentStateFirstAndThenEachChange(t *testing.T) {
 }
 
 // The order of the keys of a present state is the store's.
-func TestControlKeysAreNoGroups(t *testing.T) {
+func TestObserverSkipsControlKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		renew(t, st, "g", holder("x", ttl))
@@ -357,7 +357,7 @@ func TestControlKeysAreNoGroups(t *testing.T) {
 	})
 }
 
-func TestEachGroupExpiresByItsOwnLeaseAsSeenFromHere(t *testing.T) {
+func TestObserverExpiresEachGroupByItsOwnLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -391,7 +391,7 @@ func TestEachGroupExpiresByItsOwnLeaseAsSeenFromHere(t *testing.T) {
 
 // A vacancy lasts for a millisecond where a successor waits, which is no time
 // for an observer to look. It is the only place that says why a leader left.
-func TestASlowObserverHearsWhyALeaderLeft(t *testing.T) {
+func TestSlowObserverHearsWhyALeaderLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		renew(t, st, "g", holder("x", time.Minute))
@@ -462,7 +462,7 @@ func TestSlowObserverHearsOfTheLastStateOfEveryGroup(t *testing.T) {
 
 // While the observer is told of one leader's end, another renews, and a third
 // comes and falls silent.
-func TestSlowObserverIsNotToldOfWhatIsOver(t *testing.T) {
+func TestSlowObserverSkipsStatesThatAreOver(t *testing.T) {
 	for range 30 { // which of two things that are due comes first is chance
 		synctest.Test(t, func(t *testing.T) {
 			st, j := memstore.New(), newJournal()
@@ -501,7 +501,7 @@ func (s turns) WatchPattern(_ context.Context, _ string, deliver func(store.Entr
 	return func() {}, nil
 }
 
-func TestPresentWaitsForWhatCameBeforeIt(t *testing.T) {
+func TestPresentComesAfterTheStatesBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal()
 		entry := func(key string, rev uint64) store.Entry {
@@ -521,7 +521,7 @@ func TestPresentWaitsForWhatCameBeforeIt(t *testing.T) {
 	})
 }
 
-func TestVacancyIsNoRenewal(t *testing.T) {
+func TestObserverTakesNoVacancyForARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -537,7 +537,7 @@ func TestVacancyIsNoRenewal(t *testing.T) {
 	})
 }
 
-func TestPresentIsToldAgainAfterAnInterruption(t *testing.T) {
+func TestPresentIsCalledAgainAfterAnInterruption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, j := network(t, nil), newJournal()
 		renew(t, f.Client("x"), "a", holder("x", time.Hour))
@@ -799,7 +799,7 @@ func lags(t *testing.T, st store.Store) *lagging {
 
 // An older state is no news, and the state after it no renewal: each would
 // prolong the lease of a leader that is dead.
-func TestAnObserverThatPollsALaggingReplicaSeesADeadLeaderExpire(t *testing.T) {
+func TestObserverThatPollsALaggingReplicaSeesADeadLeaderExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		put(t, st, "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 1})
@@ -814,7 +814,7 @@ func TestAnObserverThatPollsALaggingReplicaSeesADeadLeaderExpire(t *testing.T) {
 	})
 }
 
-func TestAnObserverThatPollsALaggingReplicaIsToldOfASuccessionOnce(t *testing.T) {
+func TestObserverThatPollsALaggingReplicaReportsASuccessionOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		put(t, st, "g", record.Record{ID: "x", Token: "t", TTL: time.Hour.Milliseconds(), Term: 1})
@@ -850,7 +850,7 @@ func (r *refusing) Get(ctx context.Context, key string) (store.Entry, error) {
 
 // Not every store tells of its connection: a read may be the first to find it
 // closed.
-func TestAPolledStoreThatIsClosedEndsAnObservation(t *testing.T) {
+func TestPolledStoreThatIsClosedEndsAnObservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -873,7 +873,7 @@ func TestAPolledStoreThatIsClosedEndsAnObservation(t *testing.T) {
 
 // What fails for good is told as of a store that cannot be watched, and tried
 // again; what passes by itself is not told.
-func TestAPolledStoreThatMayNotBeReadIsToldToTheObserver(t *testing.T) {
+func TestObserverGetsTheErrorOfAPolledStoreThatMayNotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -904,7 +904,7 @@ func TestAPolledStoreThatMayNotBeReadIsToldToTheObserver(t *testing.T) {
 	})
 }
 
-func TestAClosedConnectionEndsAnObservation(t *testing.T) {
+func TestClosedConnectionEndsAnObservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		mustLead(t, start(t, f.Client("a"), config("a")))
@@ -932,7 +932,7 @@ func TestAClosedConnectionEndsAnObservation(t *testing.T) {
 }
 
 // A reader that has enough is not told of an end.
-func TestAReaderThatHasEnoughIsNotToldThatTheConnectionIsClosed(t *testing.T) {
+func TestObserverThatBreaksGetsNoErrorOfAClosedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		mustLead(t, start(t, f.Client("a"), config("a")))

@@ -71,7 +71,7 @@ func reporting(t *testing.T, answer time.Duration, leads func()) (*faultstore.Fa
 
 // The report of a lost connection and the answer to a claim travel by different
 // ways: the claim is granted when the grace is over already.
-func TestAClaimThatIsGrantedAfterTheGracePromotesNobody(t *testing.T) {
+func TestClaimThatIsGrantedAfterTheGracePromotesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := true
 		f, a := reporting(t, 200*time.Millisecond, func() {
@@ -90,7 +90,7 @@ func TestAClaimThatIsGrantedAfterTheGracePromotesNobody(t *testing.T) {
 
 // Who cannot keep what it wins would claim, leave, write a vacancy and claim
 // again as fast as the store answers.
-func TestALostConnectionOverWhichAnswersComeInIsNoHotLoop(t *testing.T) {
+func TestLostConnectionThatStillAnswersIsNoHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a := reporting(t, time.Millisecond, func() {})
 		for range 20 { // and when it flaps
@@ -105,7 +105,7 @@ func TestALostConnectionOverWhichAnswersComeInIsNoHotLoop(t *testing.T) {
 	})
 }
 
-func TestWithoutGraceADisconnectedLeaderLastsAsLongAsItsTrust(t *testing.T) {
+func TestDisconnectedLeaderLastsAsLongAsItsTrustWithoutAGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		a := start(t, f.Client("a"), config("a"))
@@ -301,7 +301,7 @@ func TestPermanentFaultIsReturnedByStartWhichMayBeRepeated(t *testing.T) {
 	})
 }
 
-func TestStoreThatCanNotBeReachedIsAwaited(t *testing.T) {
+func TestStoreThatCannotBeReachedIsAwaited(t *testing.T) {
 	for _, fault := range []error{store.ErrTransient, store.ErrUnknown, errors.New("of no class")} {
 		synctest.Test(t, func(t *testing.T) {
 			st, j, cfg := &checked{Store: memstore.New(), err: fault}, newJournal(), config("a")
@@ -320,7 +320,7 @@ func TestStoreThatCanNotBeReachedIsAwaited(t *testing.T) {
 	}
 }
 
-func TestWatchThatCanNotBeSetUpIsTriedAgain(t *testing.T) {
+func TestWatchThatCannotBeSetUpIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuse atomic.Bool
 		refuse.Store(true)
@@ -378,7 +378,7 @@ func claimTimes(t *testing.T, retry leader.RetryConfig) (sent []time.Duration) {
 	return sent
 }
 
-func TestDelaysGrowFromTheInitialToTheMaximalBackoffWithinTheJitter(t *testing.T) {
+func TestRetryDelaysGrowFromTheInitialToTheMaximalBackoffWithinTheJitter(t *testing.T) {
 	retry := leader.RetryConfig{
 		InitialBackoff: 100 * time.Millisecond, BackoffMultiplier: 3, MaxBackoff: 5 * time.Second, Jitter: 0.2,
 	}
@@ -400,7 +400,7 @@ func TestDelaysGrowFromTheInitialToTheMaximalBackoffWithinTheJitter(t *testing.T
 	}
 }
 
-func TestClaimThatFailedMaxAttemptsTimesRestsForMaxBackoffAndGoesOn(t *testing.T) {
+func TestClaimRestsForMaxBackoffAfterMaxAttemptsAndGoesOn(t *testing.T) {
 	sent := claimTimes(t, leader.RetryConfig{
 		MaxAttempts: 3, InitialBackoff: time.Second, BackoffMultiplier: 1, MaxBackoff: time.Minute, Jitter: 1e-9,
 	})
@@ -465,7 +465,7 @@ func (d *denying) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 
 // What a person has to repair may be repaired at any time: a running election
 // goes on asking, slowly, and says in its status and its log what it waits for.
-func TestPermanentFaultOfARunningElectionIsToldAndRetriedWithPatience(t *testing.T) {
+func TestPermanentFaultOfARunningElectionIsReportedAndRetriedWithPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book logbook
 		st, cfg := &denying{Store: memstore.New()}, config("a")
@@ -499,7 +499,7 @@ func TestPermanentFaultOfARunningElectionIsToldAndRetriedWithPatience(t *testing
 	})
 }
 
-func TestTransientFaultsOfAnyLengthAreOutlived(t *testing.T) {
+func TestElectionOutlivesTransientFaultsOfAnyLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuse atomic.Bool
 		f := network(t, func(faultstore.Call) faultstore.Fate { return faultstore.Fate{Refuse: refuse.Load()} })
@@ -520,7 +520,7 @@ func TestTransientFaultsOfAnyLengthAreOutlived(t *testing.T) {
 
 // A store that is closed for good serves nobody again: whoever waits for it
 // waits in vain, and is told so.
-func TestAClosedConnectionEndsALeaderAndAFollower(t *testing.T) {
+func TestClosedConnectionEndsALeaderAndAFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, notes := network(t, nil), 0
 		cfg := config("a")
@@ -562,7 +562,7 @@ func TestAClosedConnectionEndsALeaderAndAFollower(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsOnAClosedConnectionIsTold(t *testing.T) {
+func TestClosedConnectionEndsTheCallsThatWaitForIt(t *testing.T) {
 	for name, wait := range map[string]func(context.Context, leader.Election) error{
 		"Resign":        func(ctx context.Context, e leader.Election) error { return e.Resign(ctx) },
 		"ValidateToken": func(ctx context.Context, e leader.Election) error { return e.ValidateToken(ctx) },
@@ -607,7 +607,7 @@ func (m mute) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error)
 	return m.Store.CompareAndSwap(ctx, w)
 }
 
-func TestAClosedStoreThatReportsNothingEndsItsElections(t *testing.T) {
+func TestClosedStoreThatReportsNothingEndsItsElections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, closed := network(t, nil), new(atomic.Bool)
 		a := start(t, mute{f.Client("a"), closed}, config("a"))
@@ -679,7 +679,7 @@ func (r *redelivering) again() uint64 {
 // A watch may deliver an entry again, after the answer to a later write of
 // ours. The revision is older than ours, but the watch has not gone back: the
 // store has lost nothing, and nothing is doubted.
-func TestAnEntryThatTheWatchRepeatsIsNoRegress(t *testing.T) {
+func TestRepeatedEntryOfTheWatchIsNoRegress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, shared := newJournal(), memstore.New()
 		st := &redelivering{Store: shared}

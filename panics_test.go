@@ -95,7 +95,7 @@ func (b *brittle) OnConnState(func(store.ConnState)) func() {
 }
 
 // Whoever asks for the status is none that a store's panic may strike.
-func TestStatusOutlivesAPanicOfTheStoresConnState(t *testing.T) {
+func TestStatusSurvivesAPanicOfTheStoresConnState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &brittle{Store: memstore.New(), left: map[string]int{}}
 		a := start(t, st, config("a"))
@@ -115,7 +115,7 @@ func TestStatusOutlivesAPanicOfTheStoresConnState(t *testing.T) {
 
 // Pause and Resume write on the goroutine of their caller, who is no more to be
 // struck than the election. What is unknown then is tried again.
-func TestPauseAndResumeOutliveAPanicOfTheStore(t *testing.T) {
+func TestPauseAndResumeSurviveAPanicOfTheStore(t *testing.T) {
 	for _, method := range []string{"Get", "CompareAndSwap before", "CompareAndSwap after"} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -167,7 +167,7 @@ func unharmed(f func() error) (err error) {
 
 // A store is written by others. What a call of it did before it panicked is
 // unknown, and unknown is an outcome that the protocol knows.
-func TestAPanicOfTheStoreIsAnUnknownOutcome(t *testing.T) {
+func TestPanicOfTheStoreIsAnUnknownOutcome(t *testing.T) {
 	for _, method := range []string{
 		"Get", "CompareAndSwap before", "CompareAndSwap after", "Check", "Watch", "the end of Watch", "Offer",
 		"TakeOffers", "the end of TakeOffers", "OnConnState", "the end of OnConnState",
@@ -242,7 +242,7 @@ func (s *timed) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 
 // A renewal whose call panicked may have been applied, and the lease counts
 // from then. From the next attempt on it would last longer than others wait.
-func TestALeaseCountsFromTheWriteWhoseCallPanicked(t *testing.T) {
+func TestLeaseCountsFromTheWriteWhoseCallPanicked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &timed{redelivering: &redelivering{Store: memstore.New()}}
 		a := start(t, st, config("a"))
@@ -272,7 +272,7 @@ func hooksThatFail(fail func()) map[string]leader.Hooks {
 	}
 }
 
-func TestAPanicOfAHookIsReportedAndTheElectionGoesOn(t *testing.T) {
+func TestPanicOfAHookIsReportedAndTheElectionGoesOn(t *testing.T) {
 	for name, hooks := range hooksThatFail(func() { panic("boom") }) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestAPanicOfAHookIsReportedAndTheElectionGoesOn(t *testing.T) {
 }
 
 // A hook that ends its goroutine (a test's FailNow) takes the election's along.
-func TestAHookThatEndsItsGoroutineEndsTheElection(t *testing.T) {
+func TestHookThatEndsItsGoroutineEndsTheElection(t *testing.T) {
 	for name, hooks := range hooksThatFail(runtime.Goexit) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -341,7 +341,7 @@ type brokenHandler struct{ slog.Handler }
 func (brokenHandler) Handle(context.Context, slog.Record) error { panic("boom") }
 func (h brokenHandler) WithAttrs([]slog.Attr) slog.Handler      { return h }
 
-func TestAPanicOfTheLoggerIsToldToTheHooks(t *testing.T) {
+func TestPanicOfTheLoggerIsReportedToTheHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, cfg := newJournal(), config("a")
 		cfg.Logger = slog.New(brokenHandler{slog.NewJSONHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelDebug})})
@@ -369,7 +369,7 @@ func (u unclear) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 
 // The answer to a claim may come when the connection has been down for longer
 // than the grace: the core then promotes and demotes at once.
-func TestAClaimAnsweredWhileDisconnectedCrashesNothing(t *testing.T) {
+func TestClaimAnsweredWhileDisconnectedCrashesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config("a")
 		cfg.DisconnectGracePeriod = 100 * time.Millisecond
@@ -387,7 +387,7 @@ func TestAClaimAnsweredWhileDisconnectedCrashesNothing(t *testing.T) {
 }
 
 // A store without a watch is polled by a goroutine of ours.
-func TestAPanicOfAPolledStoreIsToldToTheObserver(t *testing.T) {
+func TestPanicOfAPolledStoreIsReportedToTheObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &brittle{Store: memstore.New(), left: map[string]int{"Get": 2}}
 		_, _ = st.CompareAndSwap(t.Context(), store.Write{Key: "g", Value: []byte("garbage")})
@@ -410,7 +410,7 @@ func TestAPanicOfAPolledStoreIsToldToTheObserver(t *testing.T) {
 
 // An operator's request watches the record from a goroutine of ours; where that
 // panics, the record is read instead.
-func TestAPanicOfTheWatchDoesNotEndARequest(t *testing.T) {
+func TestPanicOfTheWatchDoesNotEndAControlRequest(t *testing.T) {
 	for _, method := range []string{"Watch", "the end of Watch"} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -433,7 +433,7 @@ func TestAPanicOfTheWatchDoesNotEndARequest(t *testing.T) {
 
 // The manager has goroutines of its own: the roles' elections do not depend on
 // them.
-func TestAPanicOfTheStoreDoesNotEndARoleManager(t *testing.T) {
+func TestPanicOfTheStoreDoesNotEndARoleManager(t *testing.T) {
 	for _, method := range []string{"Check", "Get", "CompareAndSwap before", "Watch"} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

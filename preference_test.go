@@ -115,7 +115,7 @@ func mustLeadAtOnce(t *testing.T, e leader.Election) {
 
 // Who is gone for good is forgotten after a few terms, and delays nobody any
 // more.
-func TestAStandingThatNobodyHasIsForgotten(t *testing.T) {
+func TestStandingThatNobodyHasIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		gone := start(t, st, ranked("gone", 100))
@@ -164,7 +164,7 @@ func takeover(id string, priority int) leader.ElectionConfig {
 
 const tenure = 10 * ttl // the default MinTenure
 
-func TestAPreferredCandidateTakesOverAfterTheMinimumTenure(t *testing.T) {
+func TestPreferredCandidateTakesOverAfterTheMinimumTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		low := candidate(t, st, takeover("low", 1))
@@ -214,7 +214,7 @@ func TestTakeoverNeedsTheConsentOfBoth(t *testing.T) {
 
 // Whoever may write the control record may ask to take over. The leader judges
 // that by its own settings, whatever the other has concluded from its own.
-func TestALeaderJudgesWhoAsksToTakeOver(t *testing.T) {
+func TestLeaderJudgesRequestsToTakeOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		priority int
 		served   time.Duration
@@ -245,7 +245,7 @@ func TestALeaderJudgesWhoAsksToTakeOver(t *testing.T) {
 // A holder that cools down has not begun to lead. If it left for one that is
 // preferred and then loses the race, the next holder would cool down anew, and
 // so on, with nobody leading.
-func TestNobodyIsTakenOverWhileItCoolsDown(t *testing.T) {
+func TestTakeoverWaitsForTheCoolDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		cfg := takeover("a", 2)
@@ -324,7 +324,7 @@ func TestComingAndGoingDoesNotMakeLeadershipFlap(t *testing.T) {
 }
 
 // Hundreds that are alike have one thing to say, and one of them says it.
-func TestTheLikeOfACandidateThatWasHeardSayNothing(t *testing.T) {
+func TestCandidatesLikeOneThatWasHeardStaySilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var writes atomic.Int64
 		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
@@ -361,7 +361,7 @@ func TestTheLikeOfACandidateThatWasHeardSayNothing(t *testing.T) {
 
 // Of several that are preferred to the leader the most preferred takes over,
 // and not each in turn.
-func TestTheMostPreferredTakesOverFirst(t *testing.T) {
+func TestMostPreferredCandidateTakesOverFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		p1 := start(t, st, takeover("p1", 1))
@@ -374,7 +374,7 @@ func TestTheMostPreferredTakesOverFirst(t *testing.T) {
 	})
 }
 
-func TestAnUnhealthyCandidateDoesNotTakeOver(t *testing.T) {
+func TestUnhealthyCandidateDoesNotTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, h, cfg := memstore.New(), &health{}, takeover("high", 2)
 		h.set(func(context.Context) bool { return false })
@@ -406,7 +406,7 @@ func TestMinTenureIsASetting(t *testing.T) {
 
 // The request for a takeover may be lost, and the record it is written to be
 // contended: it is made again.
-func TestALostTakeoverRequestIsMadeAgain(t *testing.T) {
+func TestLostTakeoverRequestIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
@@ -441,7 +441,7 @@ func (g *guarded) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 
 // Without the right to write the control record a candidate has no say, and
 // everything else works.
-func TestACandidateThatMayNotRequestATakeoverIsLeftOutAndSaysSo(t *testing.T) {
+func TestCandidateThatMayNotRequestATakeoverIsLeftOutAndReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &guarded{Store: memstore.New()}
 		var notes []string
@@ -509,7 +509,7 @@ func TestPreferNewerLetsTheNewVersionTakeOver(t *testing.T) {
 }
 
 // A tenure without end is how to say that nobody is taken over.
-func TestATenureWithoutEndDoesNotEnd(t *testing.T) {
+func TestHugeMinTenureDoesNotOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
 		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
@@ -534,7 +534,7 @@ func TestATenureWithoutEndDoesNotEnd(t *testing.T) {
 
 // A record holds only so many standings. Who is behind all of them has nothing
 // to say that it would show.
-func TestWhoHasNoPlaceAmongTheStandingsFallsSilent(t *testing.T) {
+func TestCandidateWithoutAPlaceAmongTheStandingsFallsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var writes atomic.Int64
 		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
@@ -559,7 +559,7 @@ func TestWhoHasNoPlaceAmongTheStandingsFallsSilent(t *testing.T) {
 
 // A claim that takes many attempts begins one term. Each attempt used to age
 // the standings by a term, until none was left.
-func TestTheAttemptsOfOneClaimAgeTheStandingsByOneTerm(t *testing.T) {
+func TestAttemptsOfOneClaimAgeTheStandingsByOneTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failures := 0
 		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {

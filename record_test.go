@@ -53,7 +53,7 @@ func stands(t *testing.T, st *memstore.Store, acquired, renewed time.Time, leads
 	}
 }
 
-func TestEachTermSaysWhenItWasAcquiredAndRenewed(t *testing.T) {
+func TestRecordShowsWhenItsTermWasAcquiredAndRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, begun := memstore.New(), time.Now()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -83,7 +83,7 @@ func TestEachTermSaysWhenItWasAcquiredAndRenewed(t *testing.T) {
 	})
 }
 
-func TestAVacancySaysWhenTheTermBeganAndEnded(t *testing.T) {
+func TestVacancyShowsWhenItsTermBeganAndEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, begun := memstore.New(), time.Now()
 		demand := func(what string, info leader.LeaderInfo, ended time.Time) {
@@ -128,7 +128,7 @@ func TestAVacancySaysWhenTheTermBeganAndEnded(t *testing.T) {
 	})
 }
 
-func TestWhoHasLeftKnowsWhenItsTermEnded(t *testing.T) {
+func TestFormerLeaderKnowsWhenItsTermEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, begun := memstore.New(), time.Now()
 		a := start(t, st, config("a"))
@@ -188,7 +188,7 @@ func TestTimesOfDayInTheRecordDecideNothing(t *testing.T) {
 
 // A record says the time of its writer's wall clock, however wrong that is. It
 // costs the group nothing.
-func TestACandidateWhoseClockIsYearsOffIsElectedAndSucceeded(t *testing.T) {
+func TestCandidateWhoseClockIsYearsOffIsElectedAndSucceeded(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, off := range []time.Duration{-20 * year, -100 * year, 100 * year, 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -335,7 +335,7 @@ func TestTransitionsAreCountedFromTermToTerm(t *testing.T) {
 	})
 }
 
-func TestAVacancyKeepsTheCount(t *testing.T) {
+func TestVacancyKeepsTheCountOfTransitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		st.Put("g", []byte(`{"id":"gone","token":"t","ttl":1000,"term":7,"transitions":41}`))
@@ -362,7 +362,7 @@ func TestAVacancyKeepsTheCount(t *testing.T) {
 
 // A leader that offers its record writes no vacancy, and its successor's record
 // tells of it. It is told like one that was written.
-func TestAVacancyThatNobodyWroteKeepsTheCount(t *testing.T) {
+func TestVacancyThatNobodyWroteKeepsTheCountOfTransitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -398,7 +398,7 @@ func TestAVacancyThatNobodyWroteKeepsTheCount(t *testing.T) {
 }
 
 // What is only history must not cost the group a wait.
-func TestACountThatIsNoneIsLeftOut(t *testing.T) {
+func TestInvalidCountOfTransitionsIsLeftOut(t *testing.T) {
 	for _, count := range []string{"18014398509481984", "-1", "1.5", "1e3", `"many"`, "null", "[1]", "99999999999999999999999"} {
 		synctest.Test(t, func(t *testing.T) {
 			st := memstore.New()
@@ -467,7 +467,7 @@ func (w *warnings) never(t *testing.T, names ...string) {
 
 // A group's candidates must agree on these. Each warns of a leader that does
 // not, once and not with every renewal.
-func TestADifferentTTLOrDriftIsWarnedOfOnce(t *testing.T) {
+func TestDifferentTTLOrDriftIsWarnedOfOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*leader.ElectionConfig)
 		words  []string
@@ -505,7 +505,7 @@ func TestADifferentTTLOrDriftIsWarnedOfOnce(t *testing.T) {
 }
 
 // Candidates of before wrote no drift. That is no other drift.
-func TestARecordWithoutADriftIsNoOtherDrift(t *testing.T) {
+func TestRecordWithoutADriftIsNotWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w warnings
 		st := silent()
@@ -538,7 +538,7 @@ func TestTwoCandidatesOfOneNameAreNoticed(t *testing.T) {
 	})
 }
 
-func TestALeaderDeposedUnderItsOwnNameSaysSo(t *testing.T) {
+func TestLeaderDeposedUnderItsOwnNameWarns(t *testing.T) {
 	for _, by := range []string{"a", "b"} {
 		t.Run("By"+by, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -560,7 +560,7 @@ func TestALeaderDeposedUnderItsOwnNameSaysSo(t *testing.T) {
 }
 
 // A copy of the whole machine has the token, too.
-func TestALeaderDeposedByItsOwnTokenSpeaksOfACopy(t *testing.T) {
+func TestLeaderDeposedByItsOwnTokenWarnsOfACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w warnings
 		st := silent()
@@ -580,7 +580,7 @@ func TestALeaderDeposedByItsOwnTokenSpeaksOfACopy(t *testing.T) {
 }
 
 // What a candidate finds of its own after a restart is its predecessor's.
-func TestAPredecessorIsNoTwin(t *testing.T) {
+func TestPredecessorOfTheSameNameIsNoTwin(t *testing.T) {
 	renewal := func(n uint64) record.Record {
 		return record.Record{ID: "a", Token: "t", TTL: 2 * ttl.Milliseconds(), Renewal: n, Drift: 0.3}
 	}
@@ -704,7 +704,7 @@ func TestDeletedKeyDeposesALeaderThatIsDeaf(t *testing.T) {
 	})
 }
 
-func TestTheRecordTellsTheVersionOfItsHolder(t *testing.T) {
+func TestRecordShowsTheVersionOfItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
 		cfg.Version = "2.1.0"
@@ -725,7 +725,7 @@ func TestTheRecordTellsTheVersionOfItsHolder(t *testing.T) {
 
 // The record says it for the whole term, since an observer may hear of its
 // later records only.
-func TestARecordKeepsHowTheTermBeforeEnded(t *testing.T) {
+func TestRecordKeepsHowTheTermBeforeEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -808,7 +808,7 @@ func TestForeignWriteOverALeadersRecordCostsTheTermOnly(t *testing.T) {
 
 // What another program wrote says nothing of its lease's length: it is bounded
 // by the store's, then by the setting, then by a guess that is warned of.
-func TestWhatStoodThereBeforeBlocksForTheLeaseThatItMayHave(t *testing.T) {
+func TestForeignRecordBlocksForTheLeaseThatItMayHave(t *testing.T) {
 	const hour = leader.MaxTTL
 	for name, c := range map[string]struct {
 		value           string
@@ -854,7 +854,7 @@ func TestWhatStoodThereBeforeBlocksForTheLeaseThatItMayHave(t *testing.T) {
 }
 
 // It is named as the leader for as long.
-func TestAForeignHolderIsTheLeaderUntilItsLeaseIsOver(t *testing.T) {
+func TestForeignHolderIsTheLeaderUntilItsLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		st.Put("g", []byte(`{"id":"x","token":"t"}`))
@@ -872,7 +872,7 @@ func TestAForeignHolderIsTheLeaderUntilItsLeaseIsOver(t *testing.T) {
 
 // When another program's holder has left, whoever watched it waits no longer
 // than one who starts then, and who knows nothing of it.
-func TestWhoWatchedAForeignHolderLeadsAsSoonAsOneWhoStarts(t *testing.T) {
+func TestForeignHolderThatLeftDelaysOldAndNewCandidatesAlike(t *testing.T) {
 	for _, value := range []string{"host-7", `{"id":"x","token":"t"}`} {
 		synctest.Test(t, func(t *testing.T) {
 			st := memstore.New()
@@ -967,7 +967,7 @@ func TestRecordHoldsNoTimeOfDayButTwoForPeople(t *testing.T) {
 }
 
 // No store of the contract can write without an expected revision.
-func TestTheContractOfStoresHasNoUnconditionalWrite(t *testing.T) {
+func TestStoreContractHasNoUnconditionalWrite(t *testing.T) {
 	var methods []string
 	for m := range reflect.TypeFor[store.Store]().Methods() {
 		methods = append(methods, m.Name)

@@ -286,7 +286,7 @@ func TestNamedSuccessorDoesNotLeaveTheRoleToOthers(t *testing.T) {
 // at once, and whichever of these roles they have led before. It takes a store
 // that answers within the time for which a vacancy is left to those who have
 // less.
-func TestNobodyTakesMoreThanItsShareOfWhatAnInstanceLeaves(t *testing.T) {
+func TestInstancesTakeNoMoreThanTheirShareOfWhatOneLeaves(t *testing.T) {
 	for i := range *rolesSeeds {
 		t.Run(fmt.Sprint("Seed", i), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { leaving(t, uint64(i)) })
@@ -401,7 +401,7 @@ func differing(t *testing.T, seed uint64) {
 // An instance that has asked for a role keeps the last of its room for it. What
 // it asked for is given to it alone. It took another role in the meantime, and
 // refused, so that nobody led a healthy role until all others might claim it.
-func TestTheLastRoomIsKeptForARoleThatWasAskedFor(t *testing.T) {
+func TestLastRoomIsKeptForARoleThatWasAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const work = time.Second
 		st, names := memstore.New(), []string{"r1", "r2", "r3"}
@@ -455,7 +455,7 @@ func instance(
 
 // What a leader gives up for an instance that has no room by then is led by
 // nobody for longer than a lease: all others stand back for that instance.
-func TestAnInstanceAsksToTakeOverWhatItHasRoomFor(t *testing.T) {
+func TestInstanceAsksToTakeOverWhatItHasRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const work = time.Second // to stop
 		var names []string

@@ -305,7 +305,7 @@ func (c *counting) set(sick bool) {
 	c.sick = sick
 }
 
-func TestOneHealthCheckSpeaksForAllRoles(t *testing.T) {
+func TestOneHealthCheckServesAllRoles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, st := newFleet(t, 10), memstore.New()
 		health, cfg := &counting{}, spreading("a")
@@ -366,7 +366,7 @@ func TestManagerRefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
-func TestStoreThatMustBeMendedStartsNoRole(t *testing.T) {
+func TestStoreThatMustBeRepairedStartsNoRole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &checked{Store: memstore.New(), err: fmt.Errorf("%w: no bucket", store.ErrPermanent)}
 		f := newFleet(t, 3)
@@ -446,7 +446,7 @@ func TestRoleMayHaveAPriorityAndMetaOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestStopOfAManagerSaysWhatDidNotEndInTime(t *testing.T) {
+func TestStopOfAManagerNamesTheRolesThatDidNotEndInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		m, err := leader.NewRoleManagerWithStore(memstore.New(), spreading("a"))
@@ -671,7 +671,7 @@ func (panicking) Check(context.Context) bool { panic("sick") }
 // A health check that panics is told of as often as a lone election tells of
 // it: exporters count what the hooks of each election tell, and one check is
 // made for all roles.
-func TestAPanicOfTheHealthCheckIsToldToTheHooksOfOneElection(t *testing.T) {
+func TestPanicOfTheHealthCheckIsReportedToTheHooksOfOneElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		told := make(map[string]int) // by group, and by "" in all
@@ -728,7 +728,7 @@ func TestAPanicOfTheHealthCheckIsToldToTheHooksOfOneElection(t *testing.T) {
 
 // The manager runs then, with the other roles, and a program that is told
 // otherwise makes a second one.
-func TestARoleThatIsRemovedWhileTheManagerStartsIsNoErrorOfIt(t *testing.T) {
+func TestRoleRemovedWhileTheManagerStartsIsNoError(t *testing.T) {
 	for _, verdict := range []error{nil, store.ErrTransient, store.ErrPermanent} {
 		synctest.Test(t, func(t *testing.T) {
 			st := &checked{Store: memstore.New(), hold: make(chan struct{})}
@@ -794,7 +794,7 @@ func (s *sluggish) Check(ctx context.Context, r store.CheckRequest) (store.Repor
 // A manager has some roles checked at a time. Where the store did not answer,
 // the others waited in turn, each as long as one election does, and Start did
 // not return for that time.
-func TestTheStartOfManyRolesWaitsOnceForAStoreThatDoesNotAnswer(t *testing.T) {
+func TestStartOfManyRolesWaitsOnceForAStoreThatDoesNotAnswer(t *testing.T) {
 	const patience = 2 * time.Second
 	for name, answers := range map[string]int{"at all": 0, "any more": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -826,7 +826,7 @@ func TestTheStartOfManyRolesWaitsOnceForAStoreThatDoesNotAnswer(t *testing.T) {
 
 // What has to be repaired for a role is found however long the store takes, as
 // long as it answers.
-func TestTheStartOfManyRolesChecksASlowStoreToTheEnd(t *testing.T) {
+func TestStartOfManyRolesChecksASlowStoreToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 130)
 		st := &sluggish{
@@ -911,7 +911,7 @@ func TestStopOfAManagerEndsTheCheckOfItsStart(t *testing.T) {
 
 // The manager runs then, with the other roles: what somebody does to the
 // election of one role is no failure of it.
-func TestAnElectionThatWasStartedOrStoppedByItselfIsNoErrorOfTheManager(t *testing.T) {
+func TestRoleStartedOrStoppedByItselfIsNoErrorOfTheManager(t *testing.T) {
 	for name, before := range map[string]struct {
 		act  func(ctx context.Context, e leader.Election) error
 		err  error // what the store says of the role
@@ -951,7 +951,7 @@ func TestAnElectionThatWasStartedOrStoppedByItselfIsNoErrorOfTheManager(t *testi
 // A call that waits for all roles has been promised that each is released when
 // its work has stopped (G4), also those that it has not come to yet. Another
 // call that gave up abandoned these, and somebody else led beside their work.
-func TestAnImpatientCallLeavesTheStopOfAManagerAlone(t *testing.T) {
+func TestStopOfAManagerOutlivesAnImpatientCall(t *testing.T) {
 	released := leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: ttl}
 	for name, impatient := range map[string]func(context.Context, *leader.RoleManager) error{
 		"Stop":   func(ctx context.Context, m *leader.RoleManager) error { return m.StopWithContext(ctx, released) },
@@ -1053,7 +1053,7 @@ func mustHandOver(t *testing.T, es ...leader.Election) {
 
 // Somebody has to be the last: then nobody waits, and no role goes on being
 // renewed beside a program that believes the manager gone.
-func TestTheLastStopOfAManagerToGiveUpLeavesTheRolesToExpire(t *testing.T) {
+func TestLastStopOfAManagerToGiveUpLeavesTheRolesToExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("x")
 		cfg.Group, cfg.DemoteTimeout = "", 20*ttl
@@ -1100,7 +1100,7 @@ func TestTheLastStopOfAManagerToGiveUpLeavesTheRolesToExpire(t *testing.T) {
 }
 
 // Who observes a manager hears the end of its roles, also where none ever ran.
-func TestObserveTellsOfTheEndOfRolesThatNeverRan(t *testing.T) {
+func TestObserverOfRolesHearsTheEndOfRolesThatNeverRan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := leader.NewRoleManagerWithStore(memstore.New(), spreading("a"))
 		if err != nil {
@@ -1125,7 +1125,7 @@ func TestObserveTellsOfTheEndOfRolesThatNeverRan(t *testing.T) {
 	})
 }
 
-func TestAClosedConnectionEndsAManagerAndItsRoles(t *testing.T) {
+func TestClosedConnectionEndsAManagerAndItsRoles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		cfg := config("a")

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-func TestRunReturnsWhatTheWorkReturnsAndReleases(t *testing.T) {
+func TestRunReturnsTheErrorOfTheWorkAndReleases(t *testing.T) {
 	for _, want := range []error{nil, errors.New("of the work")} {
 		synctest.Test(t, func(t *testing.T) {
 			st, cfg := memstore.New(), config("a")
@@ -112,7 +112,7 @@ func TestRunCampaignsAgainAfterALoss(t *testing.T) {
 // Work may end what Run was given, beside Run's own end: what it says is not
 // lost. Where the context of the term was cancelled before the work returned, as
 // a slow machine may have it, the work was told to end, and is not heard.
-func TestRunReturnsWhatTheWorkReturnsBesideTheEndOfItsContext(t *testing.T) {
+func TestRunReturnsTheErrorOfTheWorkBesideTheEndOfItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom, heard := errors.New("boom"), 0
 		for range 20 {
@@ -151,7 +151,7 @@ func TestRunSurvivesAPanicOfTheWork(t *testing.T) {
 	}
 }
 
-func TestRunTellsOfWorkThatIgnoresItsContext(t *testing.T) {
+func TestRunReportsWorkThatIgnoresItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
 		cfg.DemoteTimeout = 2 * time.Second
@@ -169,7 +169,7 @@ func TestRunTellsOfWorkThatIgnoresItsContext(t *testing.T) {
 	})
 }
 
-func TestRunReturnsWhatForbidsAnElection(t *testing.T) {
+func TestRunReturnsTheErrorsOfNewElectionAndStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lead := func(context.Context, leader.Term) error { t.Error("led"); return nil }
 		if err := leader.RunWithStore(t.Context(), memstore.New(), leader.ElectionConfig{}, lead); !errors.Is(err, leader.ErrInvalidConfig) {
@@ -189,7 +189,7 @@ func TestRunReturnsWhatForbidsAnElection(t *testing.T) {
 }
 
 // Otherwise each term would begin with a panic, for ever.
-func TestRunDemandsAFunctionToRun(t *testing.T) {
+func TestRunRequiresAFunction(t *testing.T) {
 	cfg := config("a")
 	cfg.Bucket = "b"
 	for name, err := range map[string]error{
@@ -202,7 +202,7 @@ func TestRunDemandsAFunctionToRun(t *testing.T) {
 	}
 }
 
-func TestRunReturnsThatItsConnectionIsClosed(t *testing.T) {
+func TestRunReturnsErrConnectionClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		time.AfterFunc(time.Minute, func() { f.Report(store.Closed, "a") })

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-func TestALeaderInfoReadsAsASentence(t *testing.T) {
+func TestLeaderInfoReadsAsASentence(t *testing.T) {
 	for want, info := range map[string]leader.LeaderInfo{
 		`"a" leads group "g" in term 7`:                         {Group: "g", ID: "a", Term: 7, Correlation: "0a"},
 		`nobody leads group "g": absent`:                        {Group: "g", Reason: leader.ReasonAbsent},
@@ -32,7 +32,7 @@ func TestALeaderInfoReadsAsASentence(t *testing.T) {
 	}
 }
 
-func TestStatusTellsWhatIsKnownInEveryState(t *testing.T) {
+func TestStatusIsCompleteInEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, begun := memstore.New(), time.Now()
 		cfg := config("a")
@@ -99,7 +99,7 @@ func TestLeaderIDGoesEmptyWhenTheLeaseIsSeenExpired(t *testing.T) {
 	})
 }
 
-func TestFollowersKnowWhatTheLeaderSaysOfItself(t *testing.T) {
+func TestFollowersSeeTheAttributesOfTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
 		cfg.Priority, cfg.Address, cfg.Meta = -3, "tcp://[::1]:1", map[string]string{"zone": "eu"}
@@ -148,7 +148,7 @@ func (d *distant) Watch(ctx context.Context, keys []string, deliver func(store.E
 
 // A follower writes nothing and reads nothing: that it has begun to follow is
 // all that shows that a trouble at its start is over.
-func TestAFollowerThatBeganBeforeItsStoreTellsOfNoErrorOnceItFollows(t *testing.T) {
+func TestStatusShowsNoErrorOnceAFollowerFollows(t *testing.T) {
 	for name, far := range map[string]func(*distant) *atomic.Bool{
 		"check": func(d *distant) *atomic.Bool { return &d.check },
 		"watch": func(d *distant) *atomic.Bool { return &d.watch },
@@ -175,7 +175,7 @@ func TestAFollowerThatBeganBeforeItsStoreTellsOfNoErrorOnceItFollows(t *testing.
 	}
 }
 
-func TestAPollingFollowerTellsOfNoErrorOnceItReadsAgain(t *testing.T) {
+func TestStatusShowsNoErrorOnceAPollingFollowerReadsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		mustLead(t, start(t, mem, config("a")))

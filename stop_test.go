@@ -73,7 +73,7 @@ func TestWorkStopsBeforeTheReleaseHoweverTheTermIsLeft(t *testing.T) {
 	}
 }
 
-func TestRecordIsReleasedWhenTheTimeOfTheWorkIsUp(t *testing.T) {
+func TestStopReleasesTheRecordWhenDemoteTimeoutIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
 		cfg.DemoteTimeout = 7 * time.Second
@@ -138,7 +138,7 @@ func TestEachStopOptionIsHonoured(t *testing.T) {
 
 // A release may have left by the time of a second stop, which asks for none; and
 // who left the record behind, to lead on elsewhere, say, does not release it.
-func TestTheFirstStopDecidesWhatBecomesOfTheRecord(t *testing.T) {
+func TestFirstStopDecidesWhatBecomesOfTheRecord(t *testing.T) {
 	for _, release := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			st := memstore.New()
@@ -190,7 +190,7 @@ func TestStopGivesUpWhenItsContextIsDone(t *testing.T) {
 
 // One that waits has been promised that the record is released when the work
 // has stopped (G4).
-func TestAnImpatientStopLeavesThatOfAnotherAlone(t *testing.T) {
+func TestStopThatGivesUpLeavesAPatientOneAlone(t *testing.T) {
 	const work = 8 * time.Second
 	for name, first := range map[string]leader.StopOptions{
 		"the patient one first": {DeleteKey: true, WaitForDemote: true},
@@ -282,7 +282,7 @@ func TestStopMayBeRepeatedAndConcurrent(t *testing.T) {
 	})
 }
 
-func TestElectionIsStartedOnceAndStoppedForGood(t *testing.T) {
+func TestElectionStartsOnceAndStopsPermanently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := start(t, memstore.New(), config("a"))
 		if err := a.Start(t.Context()); !errors.Is(err, leader.ErrAlreadyStarted) {
@@ -328,7 +328,7 @@ func TestStartWithADoneContextMayBeRepeated(t *testing.T) {
 	})
 }
 
-func TestEndOfTheStartContextStops(t *testing.T) {
+func TestStopFollowsTheEndOfTheStartContext(t *testing.T) {
 	for _, release := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			st, cfg, j := memstore.New(), config("a"), newJournal()
@@ -509,7 +509,7 @@ func TestStopAndResignFromAHookDoNotDeadlock(t *testing.T) {
 
 // What is told while the election ends is told by the same goroutine, for whose
 // end a stop waits.
-func TestAStopFromAHookOfTheEndDoesNotDeadlock(t *testing.T) {
+func TestStopFromAHookOfTheEndDoesNotDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a leader.Election
 		cfg, told := config("a"), false
@@ -532,7 +532,7 @@ func TestAStopFromAHookOfTheEndDoesNotDeadlock(t *testing.T) {
 }
 
 // The work has returned, and another leads: a stop has nothing to complain of.
-func TestAFollowersStopDoesNotTellOfAnOverrunOfThePast(t *testing.T) {
+func TestStopOfAFollowerReportsNoEarlierOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		cfg := config("a")
@@ -551,7 +551,7 @@ func TestAFollowersStopDoesNotTellOfAnOverrunOfThePast(t *testing.T) {
 
 // The record was given up while the work went on, though it has returned before
 // the store answered.
-func TestAStopTellsOfWorkThatItsReleaseDidNotAwait(t *testing.T) {
+func TestStopReportsWorkThatItsReleaseDidNotAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lag := ttl / 20
 		f := network(t, func(faultstore.Call) faultstore.Fate { return faultstore.Fate{Delay: lag} })
@@ -586,7 +586,7 @@ func TestStopDoesNotHangWithAHealthCheck(t *testing.T) {
 
 // A check that outlives its own time is not waited for once more, and one that
 // respects its context is told of the stop as soon as the work is.
-func TestAHealthCheckDelaysNoStopBeyondItsOwnTime(t *testing.T) {
+func TestHealthCheckDelaysNoStopBeyondItsOwnTime(t *testing.T) {
 	const work = 5 * heartbeat
 	for name, c := range map[string]struct {
 		check func(context.Context) bool
@@ -650,7 +650,7 @@ func TestAHealthCheckDelaysNoStopBeyondItsOwnTime(t *testing.T) {
 
 // A stop that was asked for remains one, whatever becomes of the connection
 // then.
-func TestAConnectionClosedAfterAStopIsNoError(t *testing.T) {
+func TestConnectionClosedAfterAStopIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		a, release := candidate(t, f.Client("a"), config("a")), make(chan struct{})
@@ -668,7 +668,7 @@ func TestAConnectionClosedAfterAStopIsNoError(t *testing.T) {
 	})
 }
 
-func TestDoneAndErrOfAnOrdinaryStop(t *testing.T) {
+func TestDoneAndErrAfterAnOrdinaryStop(t *testing.T) {
 	for name, begin := range map[string]func(*testing.T, leader.Election){
 		"started":     func(t *testing.T, e leader.Election) { started(t, e) },
 		"not started": func(*testing.T, leader.Election) {},

@@ -21,7 +21,7 @@ const heldBy = `{"id":"gone","token":"t","ttl":10000,"term":1,"standings":[{"pri
 
 // A record of another program blocks a group for MaxTTL and more. Candidates
 // that watch it hear of the vacancy, and need no restart.
-func TestVacateLetsThoseWhoWatchLeadAtOnce(t *testing.T) {
+func TestVacateLetsCandidatesLeadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		rev := st.Put("g", []byte("host-7"))
@@ -141,7 +141,7 @@ func TestVacateWithoutForceRefusesRecordsWithoutALease(t *testing.T) {
 }
 
 // Nobody writes over what nobody has seen.
-func TestVacateIsOfTheRecordThatWasSeen(t *testing.T) {
+func TestVacateReplacesOnlyTheRecordThatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		st.Put("g", []byte(heldBy))
@@ -162,7 +162,7 @@ func TestVacateIsOfTheRecordThatWasSeen(t *testing.T) {
 }
 
 // A leader that is forced out stops its work, and takes part again.
-func TestAForcedVacancyEndsTheTerm(t *testing.T) {
+func TestForcedVacateEndsTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, config("a"))
@@ -180,7 +180,7 @@ func TestAForcedVacancyEndsTheTerm(t *testing.T) {
 
 // An answer that is lost is no failure: the attempt before may be what refuses
 // this one.
-func TestVacateWithoutAnAnswerLooks(t *testing.T) {
+func TestVacateReadsBackAfterALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := false
 		net := network(t, func(c faultstore.Call) (f faultstore.Fate) {
@@ -210,7 +210,7 @@ func TestVacateEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestVacateRefusesWhatCannotBe(t *testing.T) {
+func TestVacateRefusesInvalidRequests(t *testing.T) {
 	c := control(t, memstore.New())
 	for _, r := range []leader.VacateRequest{{}, {Group: "g", By: "\x00"}, {Group: "g", Why: "\x00"}} {
 		if _, err := c.Vacate(t.Context(), r); !errors.Is(err, leader.ErrInvalidConfig) {
@@ -232,7 +232,7 @@ func TestVacateRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-func TestTermsGoOnGrowingWhereAGroupWasForgotten(t *testing.T) {
+func TestForgetKeepsTermsGrowing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, config("a"))
@@ -259,7 +259,7 @@ func TestTermsGoOnGrowingWhereAGroupWasForgotten(t *testing.T) {
 	})
 }
 
-func TestAPausedGroupIsNotForgotten(t *testing.T) {
+func TestForgetRefusesAPausedGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, config("a"))
@@ -306,7 +306,7 @@ func TestForgetRefusesAGroupThatIsPausedWhileItsLeaseIsWatched(t *testing.T) {
 
 // A replica that lags shows a record as it was before its release. That the
 // holder is gone is what was to be shown.
-func TestARecordThatWasReleasedMeanwhileIsEnded(t *testing.T) {
+func TestVacateEndsARecordThatWasReleasedMeanwhile(t *testing.T) {
 	for name, end := range map[string]func(context.Context, *leader.Control) (leader.LeaderInfo, error){
 		"forget": func(ctx context.Context, c *leader.Control) (leader.LeaderInfo, error) { return c.Forget(ctx, "g", "") },
 		"vacate": func(ctx context.Context, c *leader.Control) (leader.LeaderInfo, error) {

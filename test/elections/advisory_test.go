@@ -98,7 +98,7 @@ func decode(t *testing.T, m *nats.Msg) advisory.Advisory {
 	return a
 }
 
-func TestEveryTransitionIsPublishedInTheWordsOfTheLogsAndWithoutItsToken(t *testing.T) {
+func TestAdvisoriesShowEveryTransitionWithoutItsToken(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	connect := func() *nats.Conn { return srv.Connect(t) }
@@ -176,7 +176,7 @@ func validate(t *testing.T, s *jsonschema.Schema, data []byte) error {
 	return s.Validate(v)
 }
 
-func TestMessagesSatisfyTheSchema(t *testing.T) {
+func TestAdvisoriesSatisfyTheSchema(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	connect := func() *nats.Conn { return srv.Connect(t) }
@@ -227,7 +227,7 @@ func noteworthy() []string {
 }
 
 // The schema is of use only if it refuses something.
-func TestSchemaRefusesWhatIsNoAdvisory(t *testing.T) {
+func TestAdvisorySchemaRefusesOtherMessages(t *testing.T) {
 	t.Parallel()
 	s := compile(t)
 	const good = `{"version":1,"id":"x-1","seq":1,"time":"2026-11-20T14:03:07Z","group":"g","instance":"a",` +
@@ -285,7 +285,7 @@ func reaches(t *testing.T, nc *nats.Conn, subject string) {
 	})
 }
 
-func TestStreamInAClusterAnswersWhoLedAtAnyTime(t *testing.T) {
+func TestAdvisoriesKeptInAClusterShowWhoLedAtAnyTime(t *testing.T) {
 	t.Parallel()
 	cluster := natslab.StartCluster(t, 3)
 	connect := func() *nats.Conn { return cluster.Connect(t) }
@@ -342,7 +342,7 @@ func TestStreamInAClusterAnswersWhoLedAtAnyTime(t *testing.T) {
 	}
 }
 
-func TestReadersHearLiveAndPassOverStrangers(t *testing.T) {
+func TestAdvisoryReadersSkipOtherMessages(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
@@ -374,7 +374,7 @@ func TestReadersHearLiveAndPassOverStrangers(t *testing.T) {
 	t.Error("nothing was heard")
 }
 
-func TestSubscriptionEndsWithItsContextAndWithItsConnection(t *testing.T) {
+func TestAdvisorySubscriptionEndsWithItsContextAndWithItsConnection(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
@@ -396,7 +396,7 @@ func TestSubscriptionEndsWithItsContextAndWithItsConnection(t *testing.T) {
 	}
 }
 
-func TestOneRightSufficesToPublish(t *testing.T) {
+func TestAdvisoriesNeedOneRight(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("events", []string{advisory.Subject("leaders", "*", jobs)}, nil)))
 	connect := func() *nats.Conn { return srv.Connect(t, nats.UserInfo("admin", "admin")) }
@@ -410,7 +410,7 @@ func TestOneRightSufficesToPublish(t *testing.T) {
 	}
 }
 
-func TestFilteredEventsAreNotPublished(t *testing.T) {
+func TestAdvisoriesOfFilteredEventsAreNotPublished(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	connect := func() *nats.Conn { return srv.Connect(t) }
@@ -471,7 +471,7 @@ func TestAdvisoriesWaitForTheConnectionAndHoldNobodyUp(t *testing.T) {
 	}
 }
 
-func TestStopWaitsForASilentConnectionNoLongerThanItIsTold(t *testing.T) {
+func TestStopWaitsForAdvisoriesNoLongerThanFlushTimeout(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())

@@ -20,7 +20,7 @@ import (
 
 // Buckets as `nats kv add` makes them. Each is written to by KV tools under a
 // running election.
-func TestBucketsMadeByOthers(t *testing.T) {
+func TestBucketsMadeByOthersServe(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
@@ -169,7 +169,7 @@ func TestTermsGrowAcrossADeletedBucket(t *testing.T) {
 
 // A bucket that is deleted under its elections is noticed and told of; the
 // elections wait for it.
-func TestDeletedBucketIsToldOfAndAwaited(t *testing.T) {
+func TestDeletedBucketIsReportedAndAwaited(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
@@ -204,7 +204,7 @@ func graceful(c *leader.ElectionConfig) { c.AcquireGrace = leader.GraceAuto }
 // A leader that cannot hear leads until its lease runs out. Meanwhile its
 // bucket is deleted, and made again by a candidate that has never heard of
 // either.
-func TestNobodyLeadsBesideTheLeaderOfADeletedBucket(t *testing.T) {
+func TestLeaderOfADeletedBucketHasNoRival(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
 	srv := natslab.Start(t)

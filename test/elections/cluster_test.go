@@ -85,7 +85,7 @@ func TestClusterThatLosesItsMajorityElectsNobodyUntilItIsBack(t *testing.T) {
 	}
 }
 
-func TestElectionInAJetStreamDomain(t *testing.T) {
+func TestElectionRunsInAJetStreamDomain(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t, natslab.Domain("hub"))
 	g := newGroup(t, "b")

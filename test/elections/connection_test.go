@@ -184,7 +184,7 @@ func impatient() []nats.Option {
 
 // A server is gone for longer than the client library tries to find it: Run, an
 // election, a manager and an observation end, and say why.
-func TestAConnectionThatGaveUpEndsAllThatRanOnIt(t *testing.T) {
+func TestConnectionThatGaveUpEndsAllThatRanOnIt(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	cfg := leader.ElectionConfig{

@@ -10,7 +10,7 @@ import (
 )
 
 // In a cluster the reads of an operator may come from a replica that lags.
-func TestOperatorHandsOverToAndFro(t *testing.T) {
+func TestTransferInAClusterReachesEachSuccessor(t *testing.T) {
 	t.Parallel()
 	cluster := natslab.StartCluster(t, 3)
 	ids := []string{"a", "b", "c"}
@@ -33,7 +33,7 @@ func TestOperatorHandsOverToAndFro(t *testing.T) {
 	}
 }
 
-func TestPauseOutlivesTheRestartOfEverything(t *testing.T) {
+func TestPauseOutlivesTheRestartOfServersAndCandidates(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	a := stand(t, srv.Connect(t), "a")

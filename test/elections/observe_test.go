@@ -35,7 +35,7 @@ const (
 
 // That each of its rights is needed shows test/security. These are the sets
 // that lack more than one, or have one in place of another.
-func TestObserverOfManyMakesTheMostOfItsRights(t *testing.T) {
+func TestObserverOfManyWithSomeOfItsRightsSeesWhatTheyAllow(t *testing.T) {
 	for _, c := range []struct {
 		kind   string
 		rights []string

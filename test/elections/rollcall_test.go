@@ -82,7 +82,7 @@ func TestCandidatesOfAClusterAnswerTheRollCall(t *testing.T) {
 	})
 }
 
-func TestAnswerNeverGoesIntoTheBucket(t *testing.T) {
+func TestRollCallAnswerNeverGoesIntoTheBucket(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	a := standInRoll(t, nc, "a", 1)
@@ -104,7 +104,7 @@ func TestAnswerNeverGoesIntoTheBucket(t *testing.T) {
 
 // A candidate needs the rights that the package documentation names, and no
 // other.
-func TestResponseRightSuffices(t *testing.T) {
+func TestRollCallNeedsNoMoreThanTheResponseRight(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(),
 		&server.User{Username: "candidate", Password: "candidate", Permissions: &server.Permissions{
@@ -141,7 +141,7 @@ func (fickle) Status() leader.ElectionStatus { panic("boom") }
 // An election is asked in a goroutine of the connection's, where a panic would
 // take the program. It asks the store in turn, which may be of another's
 // making.
-func TestAnElectionThatPanicsWhenAskedIsSilent(t *testing.T) {
+func TestElectionThatPanicsDoesNotAnswerTheRollCall(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	stop, err := rollcall.Answer(nc, leader.ElectionConfig{Bucket: leaders, Group: jobs}, fickle{})
@@ -168,7 +168,7 @@ func crowd(t *testing.T, nc *nats.Conn, n int) {
 }
 
 // Whoever counts them would take a thousand for all.
-func TestARollCallThatIsCutOffSaysSo(t *testing.T) {
+func TestRollCallThatIsCutOffReportsIt(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1000, 1001} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

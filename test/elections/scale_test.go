@@ -86,7 +86,7 @@ func TestReleaseAmong200CandidatesCausesNoHerd(t *testing.T) {
 // A process may take part in a thousand elections over one connection: little
 // memory, few goroutines, and nothing that the server keeps. The test runs
 // alone, since it measures the process.
-func TestThousandElectionsOnOneConnection(t *testing.T) {
+func TestThousandElectionsOnOneConnectionCostAGoroutineEach(t *testing.T) {
 	const n = 1000
 	const goroutinesEach, heapEach = 1, 16 << 10
 	srv := natslab.Start(t)
@@ -208,7 +208,7 @@ func (c consumption) sub(b consumption) consumption {
 // because the processor was, the consumers were given up and the load of making
 // them again cost terms by the hundred. The test runs alone, since it keeps
 // every processor busy.
-func TestThousandElectionsInABucketThatDoesNotRepublish(t *testing.T) {
+func TestThousandElectionsKeepTheirTermsInABucketThatDoesNotRepublish(t *testing.T) {
 	const n, renewals = 1000, 3
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)

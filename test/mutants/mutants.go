@@ -140,10 +140,10 @@ func stranded() []mutant {
 	return []mutant{
 		{18, "one failed call ends the way into an election", []edit{
 			{engine + "storeio.go", "if e.ctx.Err() != nil {\n\t\t\treturn false\n\t\t}\n\t\tif lasting", "if e.ctx.Err() != nil || err != nil {\n\t\t\treturn false\n\t\t}\n\t\tif lasting"},
-		}, root("TestStoreThatCanNotBeReachedIsAwaited|TestWatchThatCanNotBeSetUpIsTriedAgain")},
+		}, root("TestStoreThatCannotBeReachedIsAwaited|TestWatchThatCannotBeSetUpIsTriedAgain")},
 		{18, "one refused claim ends campaigning", []edit{
 			{machine + "write.go", "\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts", "\tif w.Kind == Acquire && c.ev.Outcome == Permanent {\n\t\tc.finish()\n\t\treturn\n\t}\n\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts"},
-		}, root("TestPermanentFaultOfARunningElectionIsToldAndRetriedWithPatience")},
+		}, root("TestPermanentFaultOfARunningElectionIsReportedAndRetriedWithPatience")},
 		{19, "a consumer that was lost is not made again", []edit{
 			{nats + "internal/feed/consumer.go", "\t\tif !s.waiting(f) { // else its", "\t\tif false { // else its"},
 			{nats + "hub.go", "\tif n := h.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.nc.Stats().Reconnects; n != h.reconnects && false {"},
@@ -187,7 +187,7 @@ func untrue() []mutant {
 		}, simulated("20")},
 		{27, "each callback has a goroutine of its own", []edit{
 			{engine + "queue.go", "\tq.calls = append(q.calls, queuedCall{kind, do})\n", "\tgo do()\n\tdo = func() {}\n\tq.calls = append(q.calls, queuedCall{kind, do})\n"},
-		}, root("TestCallbacksComeInOrderAndAlternate|TestSeveralCallbacksRunInTheOrderOfTheirRegistration|TestPromoteMayLastAsLongAsTheTermAndDemoteWaitsForIt")},
+		}, root("TestCallbacksComeInOrderAndAlternate|TestCallbacksRunInTheOrderOfTheirRegistration|TestOnDemoteWaitsForAnOnPromoteThatLasts")},
 		{28, "the context survives the term", []edit{
 			{engine + "trust.go", "w.cancel(w.loss(w.term, r))", "_ = r"},
 		}, check{pkg: "internal/engine", run: "^TestTermContextEndsWithoutAnybodyLooking$"}},
@@ -199,7 +199,7 @@ func untrue() []mutant {
 		}, root("TestPanicInPromoteEndsTheTermAndAnotherLeads")},
 		{31, "a call is timed from its answer", []edit{
 			{engine + "storeio.go", "\tm := &struct {", "\tsent = time.Now()\n\tm := &struct {"},
-		}, root("TestRenewalWithoutAnAnswerIsResolvedAndTheTermGoesOn|TestConnectionTimeoutBoundsEveryCall|TestHooksComeInOrderWithTheirContent")},
+		}, root("TestRenewalWithoutAnAnswerIsResolvedAndTheTermGoesOn|TestConnectionTimeoutBoundsEveryCall|TestHooksRunInOrderWithTheirContent")},
 		{31, "a second registration panics", []edit{
 			{"leaderprom/leaderprom.go", "if err := reg.Register(collector{m, describe()}); err != nil {\n", "reg.MustRegister(collector{m, describe()})\n\tif err := error(nil); err != nil {\n"},
 		}, check{pkg: "leaderprom", run: "^TestASecondRegistrationIsAnError$"}},
@@ -229,7 +229,7 @@ func costly() []mutant {
 		}, check{pkg: "internal/machine", run: "^TestAResumedGroupIsClaimedInOrder$"}},
 		{35, "nobody is nominated to succeed a leader that dies", []edit{
 			{engine + "nomination.go", "\t\tn.nominate(rules, s, now)\n", "\t\t_ = now\n"},
-		}, root("TestACrashAmongManyMakesFewClaims")},
+		}, root("TestCrashAmongManyMakesFewClaims")},
 		{35, "candidates nominate themselves at any time alike", []edit{
 			{machine + "spread.go", "int64(skewed(rand, s.HeldTTL/4))", "int64(unit(rand)*float64(s.HeldTTL/4))"},
 		}, check{pkg: "internal/machine", run: "^TestFewGoForAnExpiredLeaseHoweverMany$"}},
@@ -287,32 +287,32 @@ func reviewedOutside() []mutant {
 	return []mutant{
 		{37, "what the watch repeats is taken for a store that went back", []edit{
 			{engine + "loop.go", "&& entry.Revision >= l.observed", "&& entry.Revision > l.observed"},
-		}, root("TestAnEntryThatTheWatchRepeatsIsNoRegress")},
+		}, root("TestRepeatedEntryOfTheWatchIsNoRegress")},
 		{37, "an offer is made while we still take offers", []edit{
 			{engine + "offers.go", "\tends := o.ends\n\tif ends == nil {\n", "\tends := o.ends\n\tif ends == nil || true {\n"},
-		}, root("TestNoOfferIsMadeWhileWeTakeOffers")},
+		}, root("TestOfferIsNotMadeWhileOffersAreTaken")},
 		{37, "an offer is made before the callbacks have returned", []edit{
 			{engine + "loop.go", "\t\tdefer l.inbox.event(machine.Event{Kind: machine.Drained})\n", ""},
 			{engine + "loop.go", "\tl.ending, l.undrained = nil, true\n", "\tl.ending, l.undrained = nil, true\n\tl.inbox.event(machine.Event{Kind: machine.Drained})\n"},
-		}, root("TestNoOfferIsMadeBeforeTheCallbacksHaveReturned")},
+		}, root("TestOfferIsNotMadeBeforeTheCallbacksHaveReturned")},
 		{37, "no alarm rings at the end of a window that a suspension hid", []edit{
 			{engine + "trust.go", "w.alarm = c.alarm(func() { guard(w.expire) })", "w.alarm = nil"},
-		}, root("TestASuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext")},
+		}, root("TestSuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext")},
 		{37, "a young store is not doubted", []edit{
 			{engine + "config.go", "return max(machine.Wait(c.TTL, c.ClockDrift)-age, 0)", "return 0"},
-		}, root("TestNobodyIsPromotedWhileTheStoreIsYoungerThanALease")},
+		}, root("TestYoungStoreDelaysThePromotionUntilItIsALeaseOld")},
 		{37, "a crash leaves the window open", []edit{
 			{engine + "env.go", "w.close(leadership.ReasonCrashed)", "_, _ = w, leadership.ReasonCrashed"},
 		}, check{pkg: "internal/engine", run: "^TestAPanicBesideAStuckGoroutineClosesTheWindowAtOnce$"}},
 		{37, "a panic of a hook is ours", []edit{
 			{engine + "report.go", "hook(name string, f func()) { shield.Call(f, r.panicked(name)) }", "hook(_ string, f func()) { f() }"},
-		}, root("TestAPanicOfAHookIsReportedAndTheElectionGoesOn")},
+		}, root("TestPanicOfAHookIsReportedAndTheElectionGoesOn")},
 		{37, "a term that one step began and ended is told to the program", []edit{
 			{engine + "loop.go", "\tif w := l.current.Load(); w != nil {\n\t\tl.callbacks.ofTerm(", "\tif w := l.current.Load(); true {\n\t\tl.callbacks.ofTerm("},
 		}, check{pkg: "internal/engine", run: "^TestNoListOfActionsBreaksTheRuntime$"}},
 		{37, "news go the way of terms", []edit{
 			{engine + "callbacks.go", "c.news.put(kind,", "c.terms.put(kind,"},
-		}, root("TestABlockingNewsCallbackDoesNotWithholdOnPromote")},
+		}, root("TestBlockingOnLeaderChangeDoesNotDelayOnPromote")},
 		{37, "a twin of one name is not warned of", []edit{
 			{engine + "peers.go", "return seen.Rec.Renewal >= n.base+2", "return false"},
 		}, root("TestTwoCandidatesOfOneNameAreNoticed")},
@@ -343,35 +343,35 @@ func reviewedLabs() []mutant {
 	return []mutant{
 		{39, "a panic of the store says that nothing was written", []edit{
 			{engine + "guard.go", "the store's %s panicked\", store.ErrUnknown, method)", "the store's %s panicked\", store.ErrTransient, method)"},
-		}, root("TestALeaseCountsFromTheWriteWhoseCallPanicked")},
+		}, root("TestLeaseCountsFromTheWriteWhoseCallPanicked")},
 		{39, "a term begins beside a crash that found no window to close", []edit{
 			{engine + "loop.go", "if l.crashed() { // and crash", "if false { // and crash"},
 		}, check{pkg: "internal/engine", run: "^TestATermThatBeginsBesideACrashIsOverAtOnce$"}},
 		{39, "what is due comes before what has arrived", []edit{
 			{engine + "loop.go", "\tl.takeMessages()\n\tl.step(&machine.Event{Kind: machine.Tick})", "\tl.step(&machine.Event{Kind: machine.Tick})"},
-		}, root("TestWhoStoodStillHearsTheRenewalsBeforeItChallenges")},
+		}, root("TestStalledFollowerTakesInTheRenewalsBeforeItChallenges")},
 		{39, "a vacancy comes before the pause that led to it", []edit{
 			{engine + "loop.go", "\tif control != nil {\n\t\tl.observeControl(*control)\n\t}\n\tif group != nil {\n\t\tl.observe(group)\n\t}\n", "\tif group != nil {\n\t\tl.observe(group)\n\t}\n\tif control != nil {\n\t\tl.observeControl(*control)\n\t}\n"},
-		}, root("TestWhoStoodStillHearsOfAPauseBeforeItClaims")},
+		}, root("TestStalledFollowerTakesInAPauseBeforeItClaims")},
 		{39, "a candidate campaigns before it obeys the pause of which it has just heard", []edit{
 			{engine + "control.go", "\tl.pause(c.Paused)\n", "\tl.unbar(machine.Uninformed)\n\tl.pause(c.Paused)\n"},
-		}, root("TestWhoStartsInAPausedGroupWritesNothing")},
+		}, root("TestCandidateThatStartsInAPausedGroupWritesNothing")},
 		{39, "the latest stop decides what becomes of the record", []edit{
 			{engine + "candidate.go", "\tif first {\n\t\t// The first stop", "\tif true {\n\t\t// The first stop"},
-		}, root("TestTheFirstStopDecidesWhatBecomesOfTheRecord")},
+		}, root("TestFirstStopDecidesWhatBecomesOfTheRecord")},
 		{39, "a leader hands over to any candidate that asks to take over", []edit{
 			{engine + "takeover.go", "served && cfg.VersionPolicy.Outranks(standingOf(s), cfg.Standing)", "served"},
-		}, root("TestALeaderJudgesWhoAsksToTakeOver")},
+		}, root("TestLeaderJudgesRequestsToTakeOver")},
 		{39, "a holder is taken over before it leads", []edit{
 			{engine + "control.go", "l.state.Grant.Promoted && l.grants(", "l.grants("},
 			{engine + "loop.go", "if l.state.Grant.Promoted && !before.promoted {", "if l.state.Phase == machine.Holding && before.phase != machine.Holding {"},
-		}, root("TestNobodyIsTakenOverWhileItCoolsDown")},
+		}, root("TestTakeoverWaitsForTheCoolDown")},
 		{39, "offers go to who may not campaign before its work has ended", []edit{
 			{engine + "loop.go", "s.Phase == machine.Claiming) && !s.Undrained &&", "s.Phase == machine.Claiming) &&"},
-		}, root("TestAnOfferDoesNotReachWhoseWorkGoesOn")},
+		}, root("TestOfferDoesNotReachACandidateWhoseWorkGoesOn")},
 		{39, "an offer is of a settled term, whatever the term is", []edit{
 			{engine + "offers.go", "Settled: a.Rec.Settled}", "Settled: true}"},
-		}, root("TestAnOfferOfWhoCoolsDownSparesNoCoolDown")},
+		}, root("TestOfferDuringACoolDownSparesNoCoolDown")},
 		{39, "a late resignation ends whatever term there is", []edit{
 			{engine + "candidate.go", "machine.Event{Kind: machine.Asked, Term: term, Exit: x}", "machine.Event{Kind: machine.Leave, Term: term, Exit: x}"},
 		}, check{pkg: "internal/engine", run: "^TestALateResignationEndsNoLaterTerm$"}},
