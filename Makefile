@@ -21,12 +21,12 @@ SEEDS    ?= 10000
 # The first seed of make sim; 0 draws one. Equal seeds give equal runs of the core.
 BASE     ?= 1
 FUZZTIME ?= 30s
-BENCH    ?= ./test/bench
+BENCH    ?= ./test/labs/bench
 ARGS     ?=
 # The database of known vulnerabilities; make vuln VULNFLAGS=-require fails where it cannot be reached.
 VULNDB    ?= https://vuln.go.dev
 VULNFLAGS ?=
-# Of release-snapshot. test/release has the same one, so that one compiles for the other.
+# Of release-snapshot. test/labs/release has the same one, so that one compiles for the other.
 VERSION   ?= v0.1.0-next
 # How many packages make labs tests at once. 1 has none run beside another, for a machine on which they miss deadlines.
 AT_ONCE   ?= 3
@@ -41,9 +41,9 @@ GORELEASER := $(BIN)/goreleaser-v2.15.1
 # The tools' module is not part of the workspace (see tools/go.mod).
 TOOLS  := cd tools && GOWORK=off
 # Nor are those of the comparison and of the example operator (see their go.mod).
-COMPARE := cd test/compare && GOWORK=off
+COMPARE := cd test/labs/compare && GOWORK=off
 OPERATOR := cd examples/operator && GOWORK=off
-BESIDE  := tools test/compare examples/operator
+BESIDE  := tools test/labs/compare examples/operator
 
 .PHONY: help
 help: ## show this list; the times are those of two cores, with everything built
@@ -62,7 +62,7 @@ PURE    := ./internal/machine ./internal/specification ./internal/record ./inter
 PLAIN   := ./cmd/leader $(addprefix ./cmd/leader/internal/,archive bucket output rights stores version) \
 	./fence/sqlfence ./inspect ./internal/boundaries ./store \
 	$(addprefix ./store/natsstore/internal/,feed pattern registry request retry watch wire) \
-	./tasks/wire ./test/agent $(addprefix ./test/chaos/internal/,history mutant results schedule) ./test/internal/reporting \
+	./tasks/wire ./test/agent $(addprefix ./test/labs/chaos/internal/,history mutant results schedule) ./test/internal/reporting \
 	./test/internal/storefigures
 # Left to make labs are the labs' own packages, and what a new machine compiles or fetches for long: the modules of the
 # stores besides NATS, with their clients, six minutes of a processor. So make test tests a command for NATS alone (the
@@ -73,7 +73,7 @@ OTHERS := /(store/(redis|pg|mysql|etcd|consul|k8s|s3|gcs|mongo)store|discovery/(
 LABS   := /(test/(fence/sqlfence|fence/stalewriter|databases|dash|metrics|migrate|proxy|stores|chaos/internal/skew)|examples/web)(/|$$)|$(OTHERS)
 # Of the labs, without the race detector: nothing of these has a goroutine but store/feed, which make test tests. SQLite is
 # translated from C, and takes several times as long with it.
-QUIET  := ./examples ./examples/scheduler ./examples/sqlitestore ./test/release
+QUIET  := ./examples ./examples/scheduler ./examples/sqlitestore ./test/labs/release
 # What make labs tests once more, with all stores.
 WHOLE  := /cmd/leader(/internal/(announce|stores))?$$
 empty   :=
@@ -97,13 +97,13 @@ quick: ## what one runs after each edit: the root module in short, and natsstore
 .PHONY: picture
 picture: ## play the demo and draw docs/demo.svg, what its terminal shows; and docs/dash.png, the page of leader dash (a minute)
 	cd cmd/leader && go test -count=1 -run TestPicture ./internal/demo -args -picture $(CURDIR)/docs/demo.svg
-	go run ./test/dash/install
-	cd test/dash && go test -count=1 -run TestPictureForTheReadme . -args -picture $(CURDIR)/docs/dash.png
+	go run ./test/labs/dash/install
+	cd test/labs/dash && go test -count=1 -run TestPictureForTheReadme . -args -picture $(CURDIR)/docs/dash.png
 
-# The modules are served and the variables of .goreleaser.yaml set by test/release, whose test then starts what was built.
+# The modules are served and the variables of .goreleaser.yaml set by test/labs/release, whose test then starts what was built.
 .PHONY: release-snapshot
 release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists of into .out/release, and start it (the first time half an hour of a processor)
-	go run ./test/release -version $(VERSION) -goreleaser $(GORELEASER) snapshot
+	go run ./test/labs/release -version $(VERSION) -goreleaser $(GORELEASER) snapshot
 	cd test && go test -count=1 -v -run '^(TestTheSnapshot|TestTheProgramThatAUserInstalls|TestAProgramMayRequireEveryModule)$$' ./release -args -snapshot $(CURDIR)/.out/release -snapshot-version $(VERSION)
 
 # make check vets all of it, with the linter. To vet as well while testing takes a new machine 80 s of a processor.
@@ -156,17 +156,17 @@ rest: ## part of make test: what is not raced, and panics at random (not timed a
 labs: ## run the guards and stores on real servers, the whole command, the page in a real browser, slices of fire lab and comparison (10 minutes; the first time the servers are built, 20 more; SERVERS=skip leaves out those)
 	$(call begin,labs)
 	@echo "labs: PostgreSQL, PgBouncer, MariaDB, Redis and Chromium are looked for; what is absent is fetched from Debian into your cache, once"
-	go run ./test/databases/install
-	go run ./test/stores/etcdlab/install
-	go run ./test/dash/install
+	go run ./test/labs/databases/install
+	go run ./test/labs/stores/etcdlab/install
+	go run ./test/labs/dash/install
 	@if [ "$(SERVERS)" = skip ]; then echo "labs: SERVERS=skip: no server is built"; else $(MAKE) --no-print-directory servers; fi
 	@# Beside the others runs a slice of the comparison, which waits for leases: of its 109 s it computes for 21. Then, also
 	@# beside them, the example operator.
 	@# What takes minutes to build is left out where SERVERS=skip and no earlier run has built it.
-	@out='^$$'; look() { go run ./test/stores/$$1/install -look || out="$$out|/test/stores/($$2)$$"; }; \
+	@out='^$$'; look() { go run ./test/labs/stores/$$1/install -look || out="$$out|/test/labs/stores/($$2)$$"; }; \
 		look objectlab 's3store|gcsstore'; look consullab 'consulstore|consuldiscovery'; \
-		tags=$$(go run ./test/stores/kubelab/install -look) || out="$$out|/test/stores/(k8sstore|k8sdiscovery|manifests)$$"; \
-		go run ./test/stores/ferretlab/install -look || [ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
+		tags=$$(go run ./test/labs/stores/kubelab/install -look) || out="$$out|/test/labs/stores/(k8sstore|k8sdiscovery|manifests)$$"; \
+		go run ./test/labs/stores/ferretlab/install -look || [ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/labs/stores/mongostore$$"; \
 		[ -n "$$LEADER_MONGODB_URI" ] || echo "labs: SKIPPED, NOT TESTED: the store for MongoDB, unless LEADER_MONGODB_URI names a replica set"; \
 		failed=0; { beside=0; ($(COMPARE) $(GOTEST) -count=1 ./...) || beside=1; \
 			[ -z "$$tags" ] || ($(OPERATOR) LEADER_KUBE=required $(GOTEST) -count=1 ./...) || beside=1; \
@@ -174,20 +174,20 @@ labs: ## run the guards and stores on real servers, the whole command, the page 
 		[ $(AT_ONCE) -gt 1 ] || wait $$beside || failed=1; \
 		$(RACETEST) -p $(AT_ONCE) -shuffle=on -count=1 $$tags $$(go list work | grep -E '$(LABS)|$(WHOLE)' | grep -Ev "$$out"); \
 		status=$$?; [ $(AT_ONCE) = 1 ] || wait $$beside || failed=1; [ $$failed = 0 ] || status=1; \
-		[ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
-		stores() { go list work | grep -E '/test/stores/([a-z0-9]+store|redis)$$' | grep "$$1" "$$out" | sed 's|.*/||' | paste -s -d ' ' -; }; \
+		[ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/labs/stores/mongostore$$"; \
+		stores() { go list work | grep -E '/test/labs/stores/([a-z0-9]+store|redis)$$' | grep "$$1" "$$out" | sed 's|.*/||' | paste -s -d ' ' -; }; \
 		echo "labs: stores whose tests ran, where their servers could be had: $$(stores -Ev); left out: $$(stores -E | grep . || echo none)"; exit $$status
 	$(GOTEST) -p $(AT_ONCE) -shuffle=on -count=1 $(QUIET)
 	@# On PostgreSQL 18 where make postgresql18 was: what may depend on the version, in some ten seconds.
-	@if go run ./test/databases/install -only postgresql18 -look; then cd test/stores && LEADER_POSTGRESQL=18 $(RACETEST) -count=1 \
+	@if go run ./test/labs/databases/install -only postgresql18 -look; then cd test/labs/stores && LEADER_POSTGRESQL=18 $(RACETEST) -count=1 \
 		-run '^(TestElections|TestShortHistoriesAreLinearizable)$$' ./pgstore -args -histories 50; fi
 	@# By themselves and without the race detector: what they demand is traffic, not speed.
 	@# The fire lab also has to condemn a library with a bug, since a lab that cannot fail shows nothing,
 	@# and one without a margin, which is a bug only where clocks run at different rates. From this seed on six rounds have
 	@# leases of different lengths, and records that expire: with a marker, unseen, and too early.
-	go run ./test/chaos --seed 588 --rounds 6 --episodes 4
-	go run ./test/chaos --mutant from-the-answer
-	go run ./test/chaos --mutant trust-without-margin
+	go run ./test/labs/chaos --seed 588 --rounds 6 --episodes 4
+	go run ./test/labs/chaos --mutant from-the-answer
+	go run ./test/labs/chaos --mutant trust-without-margin
 	@# 10,000 tasks of a leader, while leaders and workers are killed and frozen.
 	go run ./test/reach/tasks -fire
 	go run ./test/reach/tasks -fire -grpc
@@ -198,11 +198,11 @@ servers: kube objects consul ferretdb postgresql18 galera ## build or fetch the 
 
 .PHONY: objects
 objects: ## build the servers of S3 and of Cloud Storage that the tests need, once (4 minutes of a processor); without them they are skipped
-	go run ./test/stores/objectlab/install
+	go run ./test/labs/stores/objectlab/install
 
 .PHONY: kube
 kube: ## build the kube-apiserver that the tests of Kubernetes need into your cache (once; 6 minutes of one processor, 100 MB fetched)
-	go run ./test/stores/kubelab/install
+	go run ./test/labs/stores/kubelab/install
 
 .PHONY: check
 check: ## format, lint (with go vet), vulnerabilities, go.mod files, builds for other systems, goreleaser's snapshot of a release (six minutes, and three for the snapshot)
@@ -234,28 +234,28 @@ operator: $(LINTER) ## lint the example operator, and test it on a real API serv
 
 .PHONY: consul
 consul: ## build the Consul server that its store's tests need, once (7 minutes of a processor); without it they are skipped
-	go run ./test/stores/consullab/install
+	go run ./test/labs/stores/consullab/install
 
 .PHONY: ferretdb
 ferretdb: ## build the FerretDB that the store for MongoDB has to refuse, once (a minute or two); without it that test is skipped
-	go run ./test/stores/ferretlab/install
+	go run ./test/labs/stores/ferretlab/install
 
 .PHONY: postgresql18
 postgresql18: ## fetch PostgreSQL 18 with npm, once (24 MB; a second where it is there); without it the store for PostgreSQL is tested on the machine's version alone
-	go run ./test/databases/install -only postgresql18
+	go run ./test/labs/databases/install -only postgresql18
 
 .PHONY: galera
 galera: ## fetch Galera, with which a MariaDB server is one that its store has to refuse, once (1 MB; a second where it is there); without it that test is skipped
-	go run ./test/databases/install -only galera
+	go run ./test/labs/databases/install -only galera
 
 .PHONY: stores
 stores: ## measure elections over each kind of store, and write the tables of docs/stores.md (6 minutes; make servers first)
-	go run ./test/databases/install
-	go run ./test/stores/etcdlab/install
-	go run ./test/stores/objectlab/install
-	go run ./test/stores/consullab/install
-	go run ./test/stores/kubelab/install
-	cd test/stores && LEADER_CONSUL=required LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) -run TestFigures ./figures -args -rounds 40 -page $(CURDIR)/docs/stores.md
+	go run ./test/labs/databases/install
+	go run ./test/labs/stores/etcdlab/install
+	go run ./test/labs/stores/objectlab/install
+	go run ./test/labs/stores/consullab/install
+	go run ./test/labs/stores/kubelab/install
+	cd test/labs/stores && LEADER_CONSUL=required LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) -run TestFigures ./figures -args -rounds 40 -page $(CURDIR)/docs/stores.md
 
 .PHONY: sim
 sim: ## run SEEDS=10000 simulated fault schedules of the core and of the runtime, the core's from seed BASE=1 on (50 s of a processor for 1,000)
@@ -291,11 +291,11 @@ gremlins: ## let gremlins mutate the core, file after file (half an hour; docs/m
 
 .PHONY: chaos
 chaos: ## set candidates and servers on fire for FOR=10m, and write docs/chaos.md
-	go run ./test/chaos --for $(or $(FOR),10m) --page docs/chaos.md $(ARGS)
+	go run ./test/labs/chaos --for $(or $(FOR),10m) --page docs/chaos.md $(ARGS)
 
 .PHONY: soak
 soak: ## one fault a minute for FOR=24h, watching what grows, and write docs/soak.md
-	go run ./test/chaos soak --for $(or $(FOR),24h) --page docs/soak.md $(ARGS)
+	go run ./test/labs/chaos soak --for $(or $(FOR),24h) --page docs/soak.md $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME=30s (ten of them, five minutes)
@@ -348,7 +348,7 @@ lint: $(LINTER) ## part of make check: lint every module, with go vet (nine minu
 	@cd cmd/leader && $(LINTER) run --build-tags natsonly . ./internal/announce/... ./internal/stores/...
 	@echo "check: lint tools"
 	@$(TOOLS) $(LINTER) run ./...
-	@echo "check: lint test/compare"
+	@echo "check: lint test/labs/compare"
 	@$(COMPARE) $(LINTER) run ./...
 	@echo "check: lint examples/operator"
 	@$(OPERATOR) $(LINTER) run ./...

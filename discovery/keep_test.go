@@ -26,7 +26,7 @@ const ttl = 3 * time.Second
 
 // A system is a discovery system as simple as one can be: one entry, with a
 // version, that may expire. What the adapters make of real ones is tested in
-// test/stores.
+// test/labs/stores.
 type system struct {
 	mu       sync.Mutex
 	entry    discovery.Entry

@@ -241,7 +241,7 @@ func (d *deployment) add(t *testing.T, file string, doc []byte) {
 		err = decode(doc, d.monitors)
 	case "apiextensions.k8s.io/v1 CustomResourceDefinition", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy",
 		"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding":
-		// An API server has looked at them: test/stores/manifests.
+		// An API server has looked at them: test/labs/stores/manifests.
 	default:
 		t.Errorf("%s: a document of kind %s %s, which this test does not know", file, meta.APIVersion, meta.Kind)
 	}

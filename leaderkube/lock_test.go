@@ -18,7 +18,7 @@ import (
 )
 
 // An electionRecord has the fields of client-go's LeaderElectionRecord. The
-// tests with client-go itself are in test/compare, where it is a dependency.
+// tests with client-go itself are in test/labs/compare, where it is a dependency.
 type electionRecord struct {
 	HolderIdentity       string    `json:"holderIdentity"`
 	LeaseDurationSeconds int       `json:"leaseDurationSeconds"`

@@ -164,7 +164,7 @@ func TestExporterAndDashShowAGroupThatIsPausedBeforeItsFirstLeader(t *testing.T)
 	awaitPage(t, url, "its end", func(page string) bool { return !strings.Contains(page, `role="early"`) })
 }
 
-// The rules are judged by Prometheus itself in test/metrics.
+// The rules are judged by Prometheus itself in test/labs/metrics.
 func TestAlertsOfTheExporterNameOnlyWhatItShows(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile(repository("deploy/exporter-alerts.yaml"))

@@ -18,7 +18,7 @@ replace (
 	github.com/seed-ff2cb582/leader/store/s3store => ../../store/s3store
 	github.com/seed-ff2cb582/leader/store/storetest/judge => ../../store/storetest/judge
 	github.com/seed-ff2cb582/leader/test => ../../test
-	github.com/seed-ff2cb582/leader/test/stores => ../../test/stores
+	github.com/seed-ff2cb582/leader/test/labs/stores => ../../test/labs/stores
 )
 
 require (
@@ -27,7 +27,7 @@ require (
 	github.com/seed-ff2cb582/leader v0.0.0
 	github.com/seed-ff2cb582/leader/leaderkube v0.0.0
 	github.com/seed-ff2cb582/leader/test v0.0.0
-	github.com/seed-ff2cb582/leader/test/stores v0.0.0
+	github.com/seed-ff2cb582/leader/test/labs/stores v0.0.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2

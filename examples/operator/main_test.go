@@ -30,8 +30,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
-	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
 // serving has a process of this executable be the operator.
@@ -94,7 +94,7 @@ func (s *stage) client(config *rest.Config) client.Client {
 	return c
 }
 
-// deploy applies the kustomization of deploy/. test/stores/manifests does so
+// deploy applies the kustomization of deploy/. test/labs/stores/manifests does so
 // strictly.
 func (s *stage) deploy() {
 	s.Helper()

@@ -121,7 +121,7 @@ func replacesNothing(t *testing.T) {
 		// These are never tagged, and no part of the workspace that would join
 		// them to the others.
 		switch filepath.Dir(fromRoot(t, file)) {
-		case "examples/operator", "test/compare":
+		case "examples/operator", "test/labs/compare":
 			continue
 		}
 		if mod := readModfile(t, file); len(mod.Replace) > 0 || len(mod.Exclude) > 0 {

@@ -4,7 +4,7 @@
 // NOT VERIFIED ON A SERVER: no MongoDB could be had where this package was
 // written. Its guarantees are those of MongoDB's manual, as its authors read
 // it, and each election over it says so in its log. `LEADER_MONGODB_URI=… go
-// test ./mongostore` in the directory test/stores of the repository judges it
+// test ./mongostore` in the directory test/labs/stores of the repository judges it
 // on yours; prefer another store until you have done so.
 //
 // A server that the tests could install was looked for on 2026-11-25, from a

@@ -327,7 +327,7 @@ func reviewedOutside() []mutant {
 
 // carried are mistakes of the proxy.
 func carried() []mutant {
-	siege := check{pkg: "test/proxy", run: "^TestNobodyIsSentToWhoLeadsNoMore$", args: "-seed=2"}
+	siege := check{pkg: "test/labs/proxy", run: "^TestNobodyIsSentToWhoLeadsNoMore$", args: "-seed=2"}
 	return []mutant{
 		{38, "a former leader's connections are never cut", []edit{
 			{"proxy/route.go", "\t\tl.cut()\n", "\t\t_ = l\n"},

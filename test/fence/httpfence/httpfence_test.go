@@ -16,7 +16,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/fence/httpfence"
-	"github.com/seed-ff2cb582/leader/test/fence/stalewriter"
+	"github.com/seed-ff2cb582/leader/test/labs/stalewriter"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 

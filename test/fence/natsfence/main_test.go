@@ -17,8 +17,8 @@ import (
 	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/fence/natsfence"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
-	"github.com/seed-ff2cb582/leader/test/fence/stalewriter"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
+	"github.com/seed-ff2cb582/leader/test/labs/stalewriter"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 

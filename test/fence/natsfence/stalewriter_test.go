@@ -6,7 +6,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store/natsstore"
-	"github.com/seed-ff2cb582/leader/test/fence/stalewriter"
+	"github.com/seed-ff2cb582/leader/test/labs/stalewriter"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 

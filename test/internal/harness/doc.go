@@ -1,6 +1,6 @@
 // Package harness is what the programs that measure have in common: the
-// benchmark (test/bench) and the comparison with other libraries
-// (test/compare).
+// benchmark (test/labs/bench) and the comparison with other libraries
+// (test/labs/compare).
 //
 // It starts servers and candidates as child processes, so that what is measured
 // shares no process with what serves it, counts what they cost, and says of

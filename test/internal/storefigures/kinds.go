@@ -359,7 +359,7 @@ func mongoKind() Kind {
 		Anew:     unknowns,
 		Leaders:  "not verified",
 		Survives: "unknown",
-		Choose:   "you have verified it on yours: `LEADER_MONGODB_URI=… go test ./mongostore` in `test/stores`",
+		Choose:   "you have verified it on yours: `LEADER_MONGODB_URI=… go test ./mongostore` in `test/labs/stores`",
 	}
 }
 

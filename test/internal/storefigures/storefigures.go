@@ -1,5 +1,5 @@
 // Package storefigures holds what a user has to know of each kind of store, and
-// what elections over it take and cost. The latter a test in test/stores
+// what elections over it take and cost. The latter a test in test/labs/stores
 // measures; docs/stores.md shows both, and the comparison the second.
 package storefigures
 

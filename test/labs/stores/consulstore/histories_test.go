@@ -1,0 +1,67 @@
+package consulstore_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/consulstore"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/histories"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
+	"github.com/seed-ff2cb582/leader/test/labs/stores/consullab"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// judge takes conflicts into the order: Consul decides them in the order of its
+// writes.
+var judge = histories.Judge{CurrentConflicts: true}
+
+func TestShortHistoriesAreLinearizable(t *testing.T) {
+	t.Parallel()
+	node := consullab.Start(t, 1).Nodes[0]
+	trial.Histories(t, judge, 6, func(int) (stores []store.Store) {
+		for range 3 {
+			stores = append(stores, open(t, node.Client(t), consulstore.Options{}))
+		}
+		return stores
+	})
+}
+
+func TestAHistoryWithFaultsIsLinearizable(t *testing.T) {
+	t.Parallel()
+	cluster := consullab.Start(t, 1)
+	node := cluster.Nodes[0]
+	proxies := []*natslab.Proxy{natslab.NewProxy(t, node.Addr), natslab.NewProxy(t, node.Addr), natslab.NewProxy(t, node.Addr)}
+	var stores []store.Store
+	for _, p := range proxies {
+		stores = append(stores, by(t, p.Addr(), ""))
+	}
+	trial.HistoryWithFaults(t, judge, trial.Faulted{
+		Stores: append(stores, by(t, node.Addr, "")),
+		Keys:   8,
+		Faults: append(trial.Spoil(proxies...), []trial.Fault{
+			{Name: "freeze", Happen: func(r *rand.Rand) { node.Freeze(); trial.Last(r, 700); node.Thaw() }},
+			{Name: "kill -9 and restart", Happen: func(r *rand.Rand) { node.Kill(); trial.Last(r, 100); cluster.Run() }},
+		}...),
+	})
+}
+
+func TestAHistoryWithFaultsOfAClusterIsLinearizable(t *testing.T) {
+	t.Parallel()
+	cluster := consullab.Start(t, 3)
+	var stores []store.Store
+	for _, node := range append(cluster.Nodes[:3:3], cluster.Agent()) {
+		stores = append(stores, by(t, node.Addr, ""))
+	}
+	trial.HistoryWithFaults(t, judge, trial.Faulted{Stores: stores, Keys: 24, Faults: []trial.Fault{
+		{Name: "the leader is frozen", Happen: func(r *rand.Rand) { n := cluster.Leader(); n.Freeze(); trial.Last(r, 1500); n.Thaw() }},
+		{Name: "the leader is killed", Happen: func(r *rand.Rand) { n := cluster.Leader(); n.Kill(); trial.Last(r, 500); cluster.Run() }},
+		{Name: "two members are killed", Happen: func(r *rand.Rand) {
+			i := r.IntN(3)
+			cluster.Nodes[i].Kill()
+			cluster.Nodes[(i+1)%3].Kill()
+			trial.Last(r, 500)
+			cluster.Run()
+		}},
+	}})
+}

@@ -1,0 +1,115 @@
+package etcdstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
+	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+func TestElections(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1)
+	admin := cluster.Client(t)
+	elections.Run(t, elections.Harness{
+		Open: func(tb testing.TB) store.Store { return open(tb, cluster.Client(tb), etcdstore.Options{}) },
+		Delete: func(key string) error {
+			_, err := admin.Delete(trial.Within(t), etcdstore.DefaultPrefix+key)
+			return err
+		},
+	})
+}
+
+// The clients know all servers.
+func TestAnElectionOutlivesEtcdsOwnLeaders(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 3)
+	p := trial.NewParty(t, 2*time.Second)
+	for _, id := range []string{"a", "b", "c"} {
+		p.Join(id, open(t, cluster.Client(t), etcdstore.Options{}))
+	}
+	killed := trial.Harm{Name: "etcd's leader is killed, and restarted when somebody leads", Happen: func(p *trial.Party) {
+		cluster.Leader().Kill()
+		p.Renewed(time.Now())
+		cluster.Run()
+	}}
+	frozen := trial.Harm{Name: "etcd's leader is frozen until somebody leads", Happen: func(p *trial.Party) {
+		node := cluster.Leader()
+		node.Freeze()
+		t.Cleanup(node.Thaw) // if nobody does
+		p.Renewed(time.Now())
+		node.Thaw()
+	}}
+	minority := trial.Lasting("two servers are killed until nobody leads", func() { cluster.Nodes[0].Kill(); cluster.Nodes[1].Kill() }, cluster.Run)
+	p.Outlives(killed, killed, killed, frozen, minority)
+}
+
+// alone is a cluster of one server.
+type alone struct{ *etcdlab.Cluster }
+
+func (a alone) Freeze() { a.Nodes[0].Freeze() }
+func (a alone) Thaw()   { a.Nodes[0].Thaw() }
+
+func TestAnElectionOutlivesItsOnlyServer(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1)
+	trial.Outlive(t, time.Second, trial.NewWays(t, 3, cluster.Nodes[0].Addr), func(addr string) store.Store {
+		return open(t, etcdlab.Client(t, []string{"http://" + addr}), etcdstore.Options{})
+	}, trial.Harms("the server", alone{cluster})...)
+}
+
+// A snapshot that is restored takes back what was written since. Candidates
+// that saw it notice, and cool down.
+func TestARestoredSnapshotIsARegress(t *testing.T) {
+	t.Parallel()
+	for name, bump := range map[string][]string{
+		"AsItWas":                nil,
+		"WithItsRevisionsRaised": {"--bump-revision", "1000000000", "--mark-compacted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := etcdlab.Start(t, 1)
+			p := trial.NewParty(t, time.Second)
+			a := p.Join("a", open(t, cluster.Client(t), etcdstore.Options{}))
+			_, first := p.Renewed(time.Time{})
+			b := p.Join("b", open(t, cluster.Client(t), etcdstore.Options{}))
+			snapshot := cluster.Nodes[0].Snapshot()
+			// A handover, so that somebody else leads by what is about to be
+			// lost.
+			if err := a.Resign(trial.Within(t)); err != nil {
+				t.Fatal(err)
+			}
+			var lost uint64
+			natslab.Eventually(t, "b leads", func(context.Context) error {
+				st := b.Status()
+				lost = st.Term
+				if !st.IsLeader {
+					return errors.New(st.State)
+				}
+				return nil
+			})
+			cluster.Kill() // by now, or b may have renewed in between
+			at := time.Now()
+			cluster.Restore(snapshot, bump...)
+			_, term := p.Renewed(at)
+			t.Logf("restored: led and renewed again after %v; term %d at the snapshot, %d after it, %d now; %d notes of a regress",
+				time.Since(at).Round(time.Millisecond), first, lost, term, p.Noted(leader.NoteRegressed))
+			switch {
+			case bump == nil && p.Noted(leader.NoteRegressed) == 0:
+				t.Error("nobody noticed")
+			case bump != nil && term <= lost:
+				t.Error("the term has gone back, though the revisions were raised")
+			case term <= first:
+				t.Error("the term is not later than the snapshot's")
+			}
+		})
+	}
+}

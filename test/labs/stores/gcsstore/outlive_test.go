@@ -1,0 +1,79 @@
+package gcsstore_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/api/storage/v1"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/gcsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
+	"github.com/seed-ff2cb582/leader/test/labs/stores/objectlab"
+)
+
+// An emulator forgets everything when it ends. Run makes the bucket again, as
+// if somebody had deleted it.
+type emulator struct {
+	*objectlab.Server
+	t *testing.T
+	c *storage.Service
+}
+
+func (e emulator) Run() {
+	e.t.Helper()
+	e.Server.Run()
+	if _, err := e.c.Buckets.Insert("lab", &storage.Bucket{Name: bucket}).Context(trial.Within(e.t)).Do(); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func newEmulator(t *testing.T) emulator {
+	t.Helper()
+	srv, c := made(t)
+	return emulator{srv, t, c}
+}
+
+func TestAnElectionOutlivesAServerThatForgets(t *testing.T) {
+	t.Parallel()
+	srv := newEmulator(t)
+	trial.Outlive(t, time.Second, trial.NewWays(t, 3, srv.Addr), func(addr string) store.Store { return at(t, addr, "") },
+		trial.HarmsThatForget("the emulator", srv)...)
+}
+
+// Nobody who starts knows of the leader of before, who does not know yet that
+// the bucket is gone. Its age has the candidate wait, also where the bucket did
+// not tell it when it was first asked.
+func TestABucketThatIsMadeAgainHasNoLeaderForALease(t *testing.T) {
+	t.Parallel()
+	for name, silent := range map[string]int64{"which tells its age": 0, "which tells its age when it is asked again": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newEmulator(t)
+			open := func(tb testing.TB, addr string) store.Store {
+				left := &atomic.Int64{}
+				left.Store(silent)
+				unanswered := func(rt http.RoundTripper) http.RoundTripper { return noLook{rt, left} }
+				return over(tb, service(tb, addr, unanswered), gcsstore.Options{Timeout: time.Second})
+			}
+			trial.RestartThatForgets(t, srv.Addr, open, func() { srv.Kill(); srv.Run() }, false)
+		})
+	}
+}
+
+// noLook leaves so many looks at the bucket itself without an answer.
+type noLook struct {
+	http.RoundTripper
+	left *atomic.Int64
+}
+
+func (n noLook) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/b/"+bucket) && n.left.Add(-1) >= 0 {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return n.RoundTripper.RoundTrip(r)
+}

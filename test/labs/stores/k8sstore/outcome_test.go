@@ -1,0 +1,249 @@
+package k8sstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/k8sstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
+	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// An update with a resourceVersion alone makes a Lease anew that was deleted.
+// With the uid it does not.
+func deletion(t *testing.T, srv *kubelab.Server) {
+	opts := k8sstore.Options{Namespace: newNamespace(srv)}
+	admin := newKubectl(t, srv, opts.Namespace)
+	s := open(t, srv.Admin(), opts)
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	if err := admin.delete("g"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
+	trial.Outcome(t, err, store.Conflict)
+	if e := trial.Get(t, s, "g"); e.Revision != 0 {
+		t.Fatalf("a deleted Lease is back: %+v", e)
+	}
+	again := trial.Must(t, open(t, srv.Admin(), opts), store.Write{Key: "g", Value: []byte("3")})
+	if again <= rev {
+		t.Errorf("revision %d after %d", again, rev)
+	}
+	_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("4")})
+	trial.Outcome(t, err, store.Conflict)
+	if e := trial.Get(t, s, "g"); e.Revision != again || string(e.Value) != "3" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// The API server, and whatever stands before it, asks for a repetition by
+// Retry-After, and client-go obeys ten times.
+func retries(t *testing.T, srv *kubelab.Server) {
+	opts := k8sstore.Options{Namespace: newNamespace(srv)}
+	g := newGateway(t, srv)
+	s := open(t, g.config(), opts)
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("0")})
+	page := func(code int, applied bool) func(http.ResponseWriter, func() answer) {
+		return func(w http.ResponseWriter, forward func() answer) {
+			if applied {
+				forward()
+			}
+			w.Header().Set("Retry-After", "0")
+			http.Error(w, "<html>not now</html>", code)
+		}
+	}
+	for i, c := range []struct {
+		code    int
+		applied bool
+		want    store.Outcome
+	}{
+		{http.StatusTooManyRequests, false, store.Transient},
+		{http.StatusServiceUnavailable, true, store.Unknown},
+		{http.StatusInternalServerError, true, store.Unknown},
+		{http.StatusGatewayTimeout, true, store.Unknown},
+		{http.StatusBadGateway, false, store.Unknown},
+		// Pages that are not the API server's say nothing of what became of the
+		// write.
+		{http.StatusNotFound, true, store.Unknown},
+		{http.StatusForbidden, true, store.Unknown},
+		{http.StatusConflict, true, store.Unknown},
+	} {
+		before := g.count(http.MethodPut)
+		g.instead(page(c.code, c.applied))
+		value := fmt.Sprintf("write %d", i)
+		_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte(value)})
+		trial.Outcome(t, err, c.want)
+		if n := g.count(http.MethodPut) - before; n != 1 {
+			t.Errorf("%d: %d requests", c.code, n)
+		}
+		e := trial.Get(t, s, "g")
+		if c.applied != (string(e.Value) == value) {
+			t.Errorf("%d: %+v", c.code, e)
+		}
+		rev = e.Revision
+	}
+	if _, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: rev + 1000, Value: []byte("x")}); store.Classify(err) != store.Conflict {
+		t.Error(err)
+	}
+}
+
+// What stands between may repeat a write whose answer it lost, and hand on the
+// answer to the repetition, which is a conflict with the first.
+func repetition(t *testing.T, srv *kubelab.Server) {
+	opts := k8sstore.Options{Namespace: newNamespace(srv)}
+	g := newGateway(t, srv)
+	s := open(t, g.config(), opts)
+	twice := func(w http.ResponseWriter, forward func() answer) {
+		forward()
+		forward().write(w)
+	}
+	var rev uint64
+	for i := range 3 { // made, and changed
+		g.instead(twice)
+		next := trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: fmt.Append(nil, i)})
+		if e := trial.Get(t, s, "g"); e.Revision != next || next <= rev {
+			t.Errorf("%d, and then %+v", next, e)
+		}
+		rev = next
+	}
+	other := open(t, srv.Admin(), opts)
+	later := trial.Must(t, other, store.Write{Key: "g", Expected: rev, Value: []byte("another's")})
+	g.instead(twice)
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("mine")})
+	trial.Outcome(t, err, store.Conflict)
+	if e := trial.Get(t, s, "g"); e.Revision != later {
+		t.Errorf("%+v", e)
+	}
+	// Where nobody can look what stands there, it may be the write.
+	g.instead(twice)
+	g.blinded()
+	_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: later, Value: []byte("mine")})
+	trial.Outcome(t, err, store.Unknown)
+	if e := trial.Get(t, other, "g"); string(e.Value) != "mine" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// unreachable shows what is said of writes that cannot have left, and of those
+// that may have.
+func unreachable(t *testing.T, srv *kubelab.Server) {
+	opts := k8sstore.Options{Namespace: newNamespace(srv)}
+	proxy := natslab.NewProxy(t, srv.Addr)
+	s := open(t, kubelab.Through(srv.Admin(), proxy.Addr()), opts)
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.CompareAndSwap(done, store.Write{Key: "g", Value: []byte("1")})
+	trial.Outcome(t, err, store.Transient, "not sent")
+
+	refused := srv.Admin()
+	refused.Host = "https://127.0.0.1:1"
+	_, err = open(t, refused, opts).CompareAndSwap(trial.Within(t), store.Write{Key: "g", Value: []byte("1")})
+	trial.Outcome(t, err, store.Transient, "not sent")
+
+	direct := open(t, srv.Admin(), opts)
+	trial.LostAnswers(t, trial.Way{
+		Addr: srv.Addr, Sound: direct,
+		Open: func(tb testing.TB, addr string) store.Store {
+			return open(tb, kubelab.Through(srv.Admin(), addr), opts)
+		},
+	})
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("3")})
+
+	// Its connection is gone, and nobody listens: what is said never to have
+	// left must not land.
+	proxy.Cut()
+	for i := range 20 {
+		value := fmt.Sprintf("lost %d", i)
+		_, err := s.CompareAndSwap(trial.Brief(t), store.Write{Key: "g", Expected: rev, Value: []byte(value)})
+		if o := store.Classify(err); o != store.Transient && o != store.Unknown {
+			t.Errorf("%v: %v", o, err)
+		}
+	}
+	proxy.Resume()
+	if e := trial.Get(t, direct, "g"); strings.HasPrefix(string(e.Value), "lost") {
+		t.Errorf("%+v", e)
+	}
+
+	// The first request of a connection is held before the handshake.
+	fresh := open(t, kubelab.Through(srv.Admin(), proxy.Addr()), opts)
+	proxy.Hold(natslab.ToServer)
+	_, err = fresh.CompareAndSwap(trial.Brief(t), store.Write{Key: "g", Expected: 0, Value: []byte("early")})
+	trial.Outcome(t, err, store.Transient, "not sent")
+	proxy.Resume()
+
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	trial.SaysClosed(t, s)
+}
+
+// What is wrong for good says what to do.
+func explained(t *testing.T, srv *kubelab.Server) {
+	_, err := open(t, srv.Admin(), k8sstore.Options{Namespace: "nowhere"}).CompareAndSwap(trial.Within(t), store.Write{Key: "g"})
+	trial.Outcome(t, err, store.Permanent, "kubectl create namespace nowhere")
+	namespace := newNamespace(srv)
+	anonymous := open(t, srv.Anonymous(), k8sstore.Options{Namespace: namespace})
+	_, err = anonymous.CompareAndSwap(trial.Within(t), store.Write{Key: "_ctl.g"})
+	trial.Outcome(t, err, store.Permanent, "a Role in the namespace", "x--5fctl.g")
+	_, err = anonymous.Get(trial.Within(t), "g")
+	trial.Outcome(t, err, store.Permanent, "a Role in the namespace")
+	wrong := srv.Anonymous()
+	wrong.BearerToken = "wrong"
+	_, err = open(t, wrong, k8sstore.Options{Namespace: namespace}).Get(trial.Within(t), "g")
+	trial.Outcome(t, err, store.Permanent, "Unauthorized")
+}
+
+func TestServersThatFail(t *testing.T) {
+	t.Parallel()
+	srv := kubelab.Start(t)
+	t.Run("WritesAndWatches", func(t *testing.T) { failing(t, srv) })
+	t.Run("Elections", func(t *testing.T) { outliving(t, srv) })
+}
+
+// A server that is frozen may apply a write when it goes on, long after its
+// writer gave up.
+func failing(t *testing.T, srv *kubelab.Server) {
+	opts := k8sstore.Options{Namespace: newNamespace(srv)}
+	s := open(t, srv.Admin(), opts)
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	h := trial.Listen(t, s, "g")
+	h.Value("1")
+	state := func(want store.ConnState) {
+		t.Helper()
+		natslab.Eventually(t, want.String(), func(context.Context) error {
+			if c := s.ConnState(); c != want {
+				return errors.New(c.String())
+			}
+			return nil
+		})
+	}
+	state(store.Connected)
+	trial.Frozen(t, s, srv, false) // which may abort what its client has given up
+	srv.Freeze()
+	state(store.Disconnected)
+	srv.Thaw()
+	state(store.Connected)
+	rev = eventually(t, s, "g", rev, "2")
+	h.Value("2")
+
+	for name, f := range map[string]func(){
+		"the API server": func() { srv.Kill(); srv.Run() },
+		"etcd":           func() { srv.Etcd.Kill(); srv.Etcd.Run() },
+	} {
+		at := time.Now()
+		f()
+		before := trial.Get(t, s, "g")
+		if before.Revision != rev {
+			t.Errorf("%s was killed: %+v, want revision %d", name, before, rev)
+		}
+		rev = eventually(t, s, "g", rev, name)
+		h.Value(name)
+		t.Logf("%s killed: written and heard again after %v", name, time.Since(at).Round(time.Millisecond))
+	}
+}
