@@ -47,8 +47,8 @@ func (f *Fence) Statements() Statements { return f.sql }
 //
 //   - fence.ErrStale, as a *fence.StaleError: a newer term was admitted. It
 //     stays so.
-//   - fence.ErrInvalid: no term, or no group's name; or the table contains a
-//     mark of the group that no fence wrote.
+//   - fence.ErrInvalid: no term, or no group's name; or the group's mark in the
+//     table has a number that no election reaches.
 //   - all others are the driver's: deadlocks, serialization failures and busy
 //     databases among them, for which the transaction is repeated as usual.
 //
@@ -142,17 +142,17 @@ func (f *Fence) read(ctx context.Context, q interface {
 }, query, group string,
 ) (fence.Mark, error) {
 	var term int64
-	var digest string
-	switch err := q.QueryRowContext(ctx, query, group).Scan(&term, &digest); {
+	var m fence.Mark
+	switch err := q.QueryRowContext(ctx, query, group).Scan(&term, &m.Digest); {
 	case errors.Is(err, sql.ErrNoRows):
 		return fence.Mark{}, nil
 	case err != nil:
 		return fence.Mark{}, err
+	case term < 0 || term > fence.MaxTerm:
+		return fence.Mark{}, fmt.Errorf("%w: the mark of group %q: term %d: the number must be at most %d: replace the row by that of the latest term",
+			fence.ErrInvalid, group, term, uint64(fence.MaxTerm))
 	}
-	var m fence.Mark
-	if err := m.UnmarshalText(fmt.Appendf(nil, "%d/%s", term, digest)); err != nil {
-		return fence.Mark{}, fmt.Errorf("the row of group %q: %w", group, err)
-	}
+	m.Term = uint64(term)
 	return m, nil
 }
 
