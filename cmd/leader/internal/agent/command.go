@@ -19,6 +19,7 @@ import (
 // A Command is the command line of leader agent.
 type Command struct {
 	app.Target
+	web.Hosts
 
 	Listen        string        `default:"127.0.0.1:9467" placeholder:"ADDRESS" help:"Where programs reach the agent: HOST:PORT, or unix:///PATH."`
 	SocketMode    string        `default:"0600" placeholder:"MODE" help:"The mode of the file of a Unix socket: who may connect."`
@@ -69,7 +70,7 @@ Examples:
 
 // Validate checks what the parser cannot.
 func (c Command) Validate() error {
-	errs := []error{c.Target.Validate(), checkListen(c.Listen)}
+	errs := []error{c.Target.Validate(), checkListen(c.Listen), c.CheckHosts()}
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf(format, args...))
@@ -227,7 +228,7 @@ func (c Command) serve(ctx context.Context, s *server, ln net.Listener, std app.
 	served := make(chan error, 2)
 	running := 1
 	if c.Metrics != "" {
-		metrics, err := web.Listen(life, "--metrics", c.Metrics, s.count.handler())
+		metrics, err := web.ListenOpen(life, "--metrics", c.Metrics, c.Hosts, s.count.handler())
 		if err != nil {
 			return err
 		}

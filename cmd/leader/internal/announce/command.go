@@ -18,6 +18,7 @@ import (
 // A Command is the command line of leader announce.
 type Command struct {
 	app.Target
+	web.Hosts
 
 	Groups  []string `arg:"" name:"group" help:"The groups."`
 	To      string   `required:"" env:"LEADER_ANNOUNCE_TO" placeholder:"URL" help:"Where to: etcd://HOST[/PREFIX], consul://HOST[/SERVICE] or k8s://NAMESPACE[/SERVICE]."`
@@ -73,7 +74,7 @@ Examples:
 
 // Validate checks what the parser cannot.
 func (c Command) Validate() error {
-	errs := []error{c.Target.Validate()}
+	errs := []error{c.Target.Validate(), c.CheckHosts()}
 	for i, g := range c.Groups {
 		if !store.ValidKey(g) {
 			errs = append(errs, fmt.Errorf("group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", g))
@@ -112,7 +113,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		return err
 	}
 	counts := newCounts(session.Bucket, c.Groups, std.Out, c.JSON)
-	metrics, err := web.ListenMetrics(ctx, c.Metrics, counts)
+	metrics, err := web.ListenMetrics(ctx, c.Metrics, c.Hosts, counts)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package exporter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -20,6 +21,7 @@ import (
 // A Command is the command line of leader exporter.
 type Command struct {
 	app.Target
+	web.Hosts
 
 	HTTP string `name:"http" default:"127.0.0.1:9464" placeholder:"ADDRESS" help:"Where to serve the metrics."`
 	All  bool   `help:"With the groups that are marked as gone (leader forget)."`
@@ -38,7 +40,8 @@ are cut at 128 bytes, and have one series per group:
 ` + describe() + `
 A group that has no record and is not paused, or that is marked as gone (leader forget) unless --all is given, has no series. Counters start with the exporter.
 
-The exporter has no access control of its own: serve other than loopback addresses to those who may see who leads.
+The exporter has no access control of its own: serve other than loopback addresses to those who may see who leads. A request for a
+name that may be a web site's is refused (403). A Prometheus that scrapes by a name of the domain name system needs --allow-host NAME.
 
 Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage, 5 a server without JetStream.
 
@@ -51,10 +54,7 @@ Examples:
 
 // Validate checks what the parser cannot.
 func (c Command) Validate() error {
-	if err := c.Target.Validate(); err != nil {
-		return err
-	}
-	return web.CheckAddress("--http", c.HTTP)
+	return errors.Join(c.Target.Validate(), web.CheckAddress("--http", c.HTTP), c.CheckHosts())
 }
 
 // Run serves until it is interrupted.
@@ -77,7 +77,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return err
 	}
-	srv, err := web.Listen(ctx, "--http", c.HTTP, handler)
+	srv, err := web.ListenOpen(ctx, "--http", c.HTTP, c.Hosts, handler)
 	if err != nil {
 		return err
 	}

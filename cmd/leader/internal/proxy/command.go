@@ -24,6 +24,7 @@ import (
 // A Command is the command line of leader proxy.
 type Command struct {
 	app.Target
+	web.Hosts
 
 	Group    string        `arg:"" optional:"" help:"The group."`
 	Listen   string        `placeholder:"ADDRESS" help:"Where clients connect to, as HOST:PORT."`
@@ -73,7 +74,7 @@ Examples:
 
 // Validate checks what the parser cannot, the file included.
 func (c Command) Validate() error {
-	errs := []error{c.Target.Validate()}
+	errs := []error{c.Target.Validate(), c.CheckHosts()}
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf(format, args...))
@@ -158,7 +159,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return err
 	}
-	metrics, err := web.ListenMetrics(ctx, c.Metrics, &collector{bucket: session.Bucket, serves: serves})
+	metrics, err := web.ListenMetrics(ctx, c.Metrics, c.Hosts, &collector{bucket: session.Bucket, serves: serves})
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ const (
 // A Command is the command line of leader run.
 type Command struct {
 	candidate.Flags `set:"profile=stable"`
+	web.Hosts
 
 	StopTimeout time.Duration `placeholder:"TIME" help:"From SIGTERM to SIGKILL (default: 5s, or half of what the lease has room for)."`
 	OnExit      string        `placeholder:"release" enum:"release,campaign,restart,stay" default:"release" help:"When the program ends by itself: release and exit with its status; release and stand again (campaign); start it again (restart); keep leading without it (stay)."`
@@ -161,7 +162,7 @@ const examples = `Examples:
 
 // Validate checks what the parser cannot.
 func (c Command) Validate() error {
-	errs := []error{c.Flags.Validate()}
+	errs := []error{c.Flags.Validate(), c.CheckHosts()}
 	if c.StopTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--stop-timeout %v: must not be negative", c.StopTimeout))
 	}

@@ -119,7 +119,7 @@ func (c Command) run(signalled context.Context, path string, std app.Streams) er
 	// Before the connection, too: an orchestrator would kill a host that waits
 	// for its store. And before stand, which copies the configuration: the
 	// metrics are hooks of it.
-	web, err := openWeb(beside, c.HTTP, &r.cfg, std.Err)
+	web, err := openWeb(beside, c.HTTP, c.Hosts, &r.cfg, std.Err)
 	if err != nil {
 		return err
 	}

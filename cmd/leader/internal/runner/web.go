@@ -34,7 +34,7 @@ type endpoint struct {
 // run with an error, and not as a line in the log of a leader. A server that
 // fails later is reported and no more: probes that do not answer are for the
 // orchestrator to judge, and the program runs.
-func openWeb(ctx context.Context, address string, cfg *leader.ElectionConfig, stderr io.Writer) (*endpoint, error) {
+func openWeb(ctx context.Context, address string, hosts web.Hosts, cfg *leader.ElectionConfig, stderr io.Writer) (*endpoint, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // a nil endpoint is none
 	}
@@ -47,7 +47,7 @@ func openWeb(ctx context.Context, address string, cfg *leader.ElectionConfig, st
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", w.probe)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server, err := web.Listen(ctx, "--http", address, mux)
+	server, err := web.ListenOpen(ctx, "--http", address, hosts, mux)
 	if err != nil {
 		return nil, err
 	}

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
 )
 
 // Each connection takes a descriptor, and without one left no program starts.
 // One that has asked, and asks no more, makes room.
 func TestConnectionsThatAskNothingMoreDoNotPileUp(t *testing.T) {
 	var said strings.Builder
-	if _, err := openWeb(t.Context(), "127.0.0.1:0", new(leader.ElectionConfig), &said); err != nil {
+	if _, err := openWeb(t.Context(), "127.0.0.1:0", web.Hosts{}, new(leader.ElectionConfig), &said); err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(said.String(), "http://")

@@ -12,7 +12,7 @@ import (
 // ListenMetrics begins to listen at the address of --metrics, for those who
 // want the metrics of a command. Without an address it returns nil. The server
 // outlives ctx, until it is told to end.
-func ListenMetrics(ctx context.Context, address string, c prometheus.Collector) (*Server, error) {
+func ListenMetrics(ctx context.Context, address string, hosts Hosts, c prometheus.Collector) (*Server, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -20,7 +20,7 @@ func ListenMetrics(ctx context.Context, address string, c prometheus.Collector) 
 	if err != nil {
 		return nil, err
 	}
-	return Listen(context.WithoutCancel(ctx), "--metrics", address, handler)
+	return ListenOpen(context.WithoutCancel(ctx), "--metrics", address, hosts, handler)
 }
 
 // Metrics returns a handler that serves a command's metrics, and those of its

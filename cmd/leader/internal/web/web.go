@@ -121,13 +121,7 @@ func CheckAddress(flag, address string) error {
 // Loopback reports whether an address, of a listener or of a request's Host
 // header, is this machine's own alone.
 func Loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
-	}
-	if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
-		host = host[1 : len(host)-1]
-	}
+	host := hostOf(address)
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
