@@ -70,7 +70,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		ctx, cancel = context.WithTimeout(ctx, c.For)
 		defer cancel()
 	}
-	cfg, err := c.Config(c.Group, leader.ProfileLowLatency, shell(std.Err), std.Err)
+	cfg, err := c.Config(c.Group, leader.ProfileLowLatency, shell(std.Err, c.Environ()), std.Err)
 	if err != nil {
 		return err
 	}
@@ -120,14 +120,14 @@ func (c Command) serve(ctx context.Context, e leader.Election) {
 	}
 }
 
-// shell runs commands with their output on w. What a command has started is
+// shell runs commands in an environment, with their output on w. What a command has started is
 // killed with it, where the system knows it: each check that takes too long
 // would leave a process behind.
-func shell(w io.Writer) candidate.Shell {
+func shell(w io.Writer, env []string) candidate.Shell {
 	return func(ctx context.Context, command string) error {
 		cmd := exec.CommandContext(ctx, "sh", "-c", command)
 		endTogether(cmd)
-		cmd.Stdout, cmd.Stderr = w, w
+		cmd.Env, cmd.Stdout, cmd.Stderr = env, w, w
 		cmd.WaitDelay = time.Second // what it left in the background does not hold the check up
 		return cmd.Run()
 	}

@@ -27,7 +27,7 @@ func TestACheckThatIsEndedLeavesNothingBehind(t *testing.T) {
 	ended := make(chan error, 1)
 	// The child holds the pipe open for as long as it lives.
 	go func() {
-		ended <- shell(io.Discard)(ctx, "sleep 600 > "+fifo+" & echo $! > "+fifo+".pid; wait")
+		ended <- shell(io.Discard, os.Environ())(ctx, "sleep 600 > "+fifo+" & echo $! > "+fifo+".pid; wait")
 	}()
 	pipe, err := os.Open(fifo) // when the child has, too
 	if err != nil {

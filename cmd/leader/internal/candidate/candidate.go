@@ -41,6 +41,7 @@ type Flags struct {
 	Meta           map[string]string `placeholder:"KEY=VALUE" help:"What else the record says of the candidate."`
 	Check          string            `placeholder:"CMD" help:"A shell command that succeeds while this host is fit to lead; it does not stand before the first success, nor lead after three failures in a row."`
 	CheckInterval  time.Duration     `placeholder:"TIME" help:"The time from one check to the next, and how long one may take (default: the heartbeat)."`
+	PassCreds      bool              `name:"pass-credentials" help:"Leave the credentials for the store (NATS_PASSWORD, NATS_CREDS, LEADER_STORE and others) in the environment of the programs that it starts."`
 	Advisories     bool              `help:"Publish transitions on leader-advisory.<bucket>.>, as leader history keeps them."`
 	Verbose        bool              `short:"v" help:"Log what the election does."`
 }
@@ -76,6 +77,15 @@ func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io
 	}
 	cfg = cfg.WithProfile(profile)
 	return cfg, cfg.Validate()
+}
+
+// Environ is the environment of a program that a candidate starts: that of this
+// process, without credentials unless they are to be passed on.
+func (f Flags) Environ() []string {
+	if f.PassCreds {
+		return os.Environ()
+	}
+	return app.WithoutCredentials(os.Environ())
 }
 
 // Validate checks what the parser cannot.

@@ -66,7 +66,10 @@ acknowledged for so long that only --stop-timeout is left; what lives after that
 closes. That holds while leader run itself is stopped, killed or cut off: a guard process watches it. Nothing is released before all is gone.
 
 Environment of the program: LEADER_GROUP, LEADER_TERM (a number that only grows: give it to what must refuse a stale
-leader), LEADER_TOKEN, LEADER_ID, LEADER_BUCKET; with --slots also LEADER_SLOT, 1 to N, and LEADER_SLOTS, N.
+leader), LEADER_TOKEN, LEADER_ID, LEADER_BUCKET; with --slots also LEADER_SLOT, 1 to N, and LEADER_SLOTS, N. The program, the hooks
+and --check do not inherit the credentials of leader run: NATS_CONTEXT, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS, NATS_NKEY,
+NATS_CERT, NATS_KEY, LEADER_STORE, LEADER_ANNOUNCE_TO, LEADER_DASH_TOKEN, and NATS_URL where it has a user or a token in it. One that
+uses them itself, another leader command for example, needs --pass-credentials. What is not leader's own stays (AWS_…, PGPASSWORD).
 
 ` + aboutHooks + aboutProofs + `Signals HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are passed on to the program's process group. After INT, QUIT or TERM
 leader run exits when the program has; the lease is kept for as long as it takes. HUP and INT have no effect where they were ignored

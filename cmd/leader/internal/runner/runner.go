@@ -586,7 +586,7 @@ func (r *runner) afterExit(ctx context.Context, code int) bool {
 // is left of it, which may be long after ctx is done: whoever calls it may
 // release the term then.
 func (r *runner) runProgram(ctx context.Context, term leader.Term) guard.Verdict {
-	own := r.environment(term)
+	own := r.told(term)
 	if r.c.ProofKey != "" {
 		file, remove, err := r.prove(ctx)
 		if err != nil {
@@ -600,7 +600,7 @@ func (r *runner) runProgram(ctx context.Context, term leader.Term) guard.Verdict
 		defer remove()
 		own = append(own, "LEADER_PROOF_FILE="+file)
 	}
-	c, err := r.parent.Start(term.Correlation(), guard.Order{Path: r.path, Argv: r.argv, Env: environ(own)})
+	c, err := r.parent.Start(term.Correlation(), guard.Order{Path: r.path, Argv: r.argv, Env: r.environ(own)})
 	if err != nil {
 		return guard.Verdict{Code: guard.ExitCannotRun, Err: err.Error()}
 	}
@@ -615,9 +615,9 @@ func (r *runner) group() string {
 	return r.c.Group
 }
 
-// environment returns what the program is told of its term, besides the
-// variables of the host.
-func (r *runner) environment(term leader.Term) []string {
+// told returns what the program is told of its term, besides the variables of
+// the host.
+func (r *runner) told(term leader.Term) []string {
 	at := r.at.Load()
 	env := []string{
 		"LEADER_GROUP=" + at.group, "LEADER_BUCKET=" + r.cfg.Bucket, "LEADER_ID=" + r.cfg.InstanceID,
@@ -629,13 +629,13 @@ func (r *runner) environment(term leader.Term) []string {
 	return env
 }
 
-// environ returns the environment of this process with what is told of a term
-// in place of what an outer leader run has told of its own. Nothing below it
-// does that: syscall.ForkExec passes on a name that is there twice, and of two
-// values C and Go take the first. A program would fence with the number of the
-// outer group's term. What is not told now goes, too: a term that has no slot
-// is in none of the outer one's.
-func environ(told []string) []string {
+// environ returns the environment of the programs that a candidate starts, with
+// what is told of a term in place of what an outer leader run has told of its
+// own. Nothing below it does that: syscall.ForkExec passes on a name that is
+// there twice, and of two values C and Go take the first. A program would fence
+// with the number of the outer group's term. What is not told now goes, too: a
+// term that has no slot is in none of the outer one's.
+func (r *runner) environ(told []string) []string {
 	names := map[string]bool{
 		"LEADER_TERM": true, "LEADER_TOKEN": true, "LEADER_SLOT": true, "LEADER_SLOTS": true, "LEADER_PROOF_FILE": true, "LEADER_ROLE": true,
 	}
@@ -643,7 +643,7 @@ func environ(told []string) []string {
 		name, _, _ := strings.Cut(variable, "=")
 		names[name] = true
 	}
-	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+	env := slices.DeleteFunc(r.c.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
 		return names[name]
 	})

@@ -32,7 +32,7 @@ func (r *runner) hook(ctx context.Context, command, role string, term leader.Ter
 	if !term.IsZero() {
 		told = append(told, "LEADER_TERM="+strconv.FormatUint(term.Number, 10))
 	}
-	if err := r.shell(ctx, command, environ(told)); err != nil {
+	if err := r.shell(ctx, command, r.environ(told)); err != nil {
 		r.say("%q: %v", command, err)
 	}
 }
@@ -40,7 +40,7 @@ func (r *runner) hook(ctx context.Context, command, role string, term leader.Ter
 // check runs the health check. It is the candidate.Shell of --check, which the
 // election calls on a goroutine of its own and bounds by ctx.
 func (r *runner) check(ctx context.Context, command string) error {
-	return r.shell(ctx, command, os.Environ())
+	return r.shell(ctx, command, r.c.Environ())
 }
 
 // shell runs a command by the reaper, since nobody else may wait for a process
