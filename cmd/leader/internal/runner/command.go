@@ -107,6 +107,11 @@ started in turn. On Linux every descendant is found otherwise; on macOS and othe
 program whose guard is killed while leader run is stopped lives on. What the program has others start (systemd-run, at, docker run)
 is no descendant, and is not found.
 
+Daemons. A program must stay in the foreground. One that forks and exits has ended, and what it left is ended with it on Linux; on other
+systems a process that has left the process group, as daemons do, lives on beside the next host's program. A process that forks itself
+again and again, and exits each time, may escape SIGKILL even on Linux for as long as it goes on: leader run releases nothing
+meanwhile, but where the lease runs out another host begins. In a cgroup (--cgroup require) it is killed at once.
+
 Other users. Only root (CAP_KILL) may signal the processes of other users. Where leader run may not, it refuses a program that is
 sudo, su, doas, pkexec or setuid, names what has become another user's within a second or a minute of it, and, when such a process
 lives on after SIGKILL, says so, keeps renewing the lease as long as the server lets it, releases nothing and does not stand again

@@ -32,7 +32,9 @@
 // On Linux candidate and guard are subreapers (PR_SET_CHILD_SUBREAPER):
 // whatever the program starts, in sessions of its own or orphaned on purpose,
 // stays below the guard, which finds it through /proc. The guard has done its
-// work when it has no child left, and before that nothing is released.
+// work when it has no child left, and before that nothing is released. A process
+// that forks and exits again and again may outrun the rounds of SIGKILL, each of
+// which reads /proc before it kills: only a cgroup surely ends it.
 //
 // # Processes that may not be signalled
 //
