@@ -1,5 +1,5 @@
 // The operator needs controller-runtime, which takes minutes to compile. It is not part of go.work, since there make test
-// and make check would compile it for everybody: make operator does, and make labs where the server kubernetes is.
+// and make check would compile it for everybody: make labs does.
 module github.com/seed-ff2cb582/leader/examples/operator
 
 go 1.26.0

@@ -3,7 +3,8 @@
 // a group of elections, it keeps a ConfigMap that says who leads that group,
 // and the resource's status.
 //
-//	make operator                                    # tests it on a real API server
+//	make servers SLICE="kubernetes etcd"             # once; then, in this directory:
+//	GOWORK=off go test .                             # tests it on a real API server
 //	kubectl apply -k examples/operator/deploy        # after deploy/kubernetes, which brings NATS
 //
 // What it shows: a manager of controller-runtime with a lock of package

@@ -52,34 +52,6 @@ func TestTheArchitecturePageNamesEveryPublicPackage(t *testing.T) {
 	}
 }
 
-// TestTheLabsTestEveryStoreOfTheCommand: a client takes long to fetch and to
-// compile, and make test builds the command without any. So the stores that it
-// offers are those that the Makefile leaves to make labs.
-func TestTheLabsTestEveryStoreOfTheCommand(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(`(?m)^OTHERS := (.+)$`).FindSubmatch(makefile)
-	if line == nil {
-		t.Fatal("the Makefile has no OTHERS as this test knows it")
-	}
-	others := regexp.MustCompile(strings.ReplaceAll(string(line[1]), "$$", "$"))
-	offered, err := os.ReadFile(filepath.Join(root, "cmd", "leader", "internal", "stores", "others.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stores := regexp.MustCompile(`"[^"]+/store/\w+"`).FindAllString(string(offered), -1)
-	if len(stores) < 5 {
-		t.Fatalf("the command offers %v: is this not the repository?", stores)
-	}
-	for _, path := range stores {
-		if !others.MatchString(strings.Trim(path, `"`)) {
-			t.Errorf("OTHERS in the Makefile does not match %s", path)
-		}
-	}
-}
-
 // TestDocGoListsEveryFileOfTheRoot: the list is the order in which a stranger
 // reads the package.
 func TestDocGoListsEveryFileOfTheRoot(t *testing.T) {

@@ -1,9 +1,9 @@
 // Package agent_test judges openapi.yaml, which leader agent serves, and whether
 // its answers are as described there.
 //
-// It builds the command by go build. Go's test cache does not see what that
-// depends on: run the package with -count=1. The library that judges has many
-// dependencies, which the command's own module is to be spared.
+// It builds the command, whose sources Go's test cache does not see: outside of
+// make, run it with -count=1. The library that judges has many dependencies,
+// which the command's own module is to be spared.
 package agent_test
 
 import (
@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -45,6 +46,7 @@ type lab struct {
 // start starts leader agent with a server of its own, and reads what it serves.
 func start(t *testing.T) *lab {
 	t.Helper()
+	_ = os.Getenv("LEADER_TREE") // a part of the key of Go's test cache (see the Makefile)
 	program := filepath.Join(t.TempDir(), "leader.exe") // a name that runs everywhere
 	run := func(name string, args ...string) {
 		t.Helper()

@@ -127,7 +127,7 @@ func TestConformance(t *testing.T) {
 // elsewhere skips a test under the race detector. The servers that a test
 // embeds are slowed down with it, five times for a cluster, a thousand watches
 // take gigabytes, and the client that the detector is for is that of
-// TestConformance. make rest names the tests that call it.
+// TestConformance.
 func elsewhere(tb testing.TB) {
 	tb.Helper()
 	if raceEnabled {

@@ -1,6 +1,6 @@
 // Package programs_test builds programs and runs them against nats-server, as
-// users do. What it reads, the README and what the go command builds, is out of
-// sight of the test cache: run it with -count=1.
+// users do. Go's test cache does not see the README and what the go command
+// builds: outside of make, run it with -count=1.
 package programs_test
 
 import (
@@ -160,6 +160,7 @@ func TestREADMEsProgramRunsAgainstAnInstalledServer(t *testing.T) {
 }
 
 func TestREADMENamesTheImportsOfItsProgram(t *testing.T) {
+	_ = os.Getenv("LEADER_TREE") // a part of the key of Go's test cache (see the Makefile)
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
@@ -244,6 +245,7 @@ func build(t *testing.T, url, source string) string {
 
 func goBuild(t *testing.T, args ...string) {
 	t.Helper()
+	_ = os.Getenv("LEADER_TREE") // a part of the key of Go's test cache (see the Makefile)
 	if out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("go build %v: %v\n%s", args, err, out)
 	}

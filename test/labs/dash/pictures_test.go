@@ -76,7 +76,7 @@ func TestPictures(t *testing.T) {
 	p.save("dark-login-wrong")
 }
 
-// TestPictureForTheReadme draws docs/dash.png, which make picture writes.
+// TestPictureForTheReadme draws docs/dash.png, which make docs writes.
 func TestPictureForTheReadme(t *testing.T) {
 	if *picture == "" {
 		t.Skip("-picture names no file")
