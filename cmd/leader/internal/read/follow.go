@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/inspect"
 )
 
