@@ -107,6 +107,7 @@ func TestBucketCheckSaysWhatIsUnsafeAndHowToChangeIt(t *testing.T) {
 	out, _ = l.run(1, "bucket", "check", "plain", "--strict", "-o", "json")
 	v = verdict{}
 	decodeStrictly(t, out, &v)
+	named(t, v.Findings)
 	for i, want := range []string{"--max-age 0s", "--max-age 0s", "--no-allow-rollup --deny-purge"} {
 		if f := v.Findings[i]; f.Status != finding.Warn || f.Fix != "nats stream edit KV_plain "+want {
 			t.Errorf("%+v, want %s", f, want)

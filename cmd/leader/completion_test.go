@@ -48,7 +48,7 @@ func TestBashCompletes(t *testing.T) {
 	}
 	checkShell(t, url, func(line string, env ...string) []string {
 		cmd := command(t, append(env, "SCRIPT="+script, "LINE="+line, "HOME="+t.TempDir(), "XDG_CONFIG_HOME=",
-			"PATH="+named(t)+string(os.PathListSeparator)+os.Getenv("PATH")))
+			"PATH="+linked(t)+string(os.PathListSeparator)+os.Getenv("PATH")))
 		cmd.Path, cmd.Args = bash, []string{"bash", "-c", bashComplete}
 		out, err := cmd.Output()
 		if err != nil {
@@ -111,9 +111,9 @@ func offered(out string) (words []string) {
 	return words
 }
 
-// named returns a directory with the program under the name that the scripts
+// linked returns a directory with the program under the name that the scripts
 // complete.
-func named(t *testing.T) string {
+func linked(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Symlink(program, filepath.Join(dir, "leader")); err != nil {

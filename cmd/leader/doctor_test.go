@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,9 +27,25 @@ type found struct {
 	Fix    string         `json:"fix"`
 }
 
+// named checks that the help of leader doctor names the check of each finding: a
+// script picks them by it.
+func named(t *testing.T, findings []found) {
+	t.Helper()
+	_, help, _ := runProgram(t, nil, "doctor", "--help")
+	_, listed, _ := strings.Cut(help, "The checks are")
+	listed, _, _ = strings.Cut(listed, ".")
+	checks := strings.FieldsFunc(listed, func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
+	for _, f := range findings {
+		if !slices.Contains(checks, f.Check) {
+			t.Errorf("the help does not name the check of %+v", f)
+		}
+	}
+}
+
 // of returns the first finding of a check.
 func (e examination) of(t *testing.T, check string) found {
 	t.Helper()
+	named(t, e.Findings)
 	i := slices.IndexFunc(e.Findings, func(f found) bool { return f.Check == check })
 	if i < 0 {
 		t.Fatalf("no finding of %s among %+v", check, e.Findings)

@@ -410,16 +410,3 @@ func TestWrongUsageIsTold(t *testing.T) {
 		})
 	}
 }
-
-func TestHelpIsDataAndHasExamples(t *testing.T) {
-	t.Parallel()
-	code, out, stderr := runProgram(t, nil, "demo", "--help")
-	if code != 0 || stderr != "" || !strings.Contains(out, "leader demo --script default") {
-		t.Errorf("exit status %d, stderr %q\n%s", code, stderr, out)
-	}
-	for _, name := range []string{"$WORKERS", "$KEY", "$CONTEXT", "$NOSPLAY", "$NATS_URL", "Exit status"} {
-		if !strings.Contains(out, name) {
-			t.Errorf("the help does not name %s", name)
-		}
-	}
-}

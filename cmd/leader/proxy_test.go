@@ -161,9 +161,9 @@ func TestProxyCutsALeaderThatIsKilledOrFrozenAndFollowsTheNext(t *testing.T) {
 			l := newReadLab(t)
 			a, b := newService(t, "a"), newService(t, "b")
 			c := l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--wait", "1m")
-			leads := l.mortal("jobs", "a", a.ln.Addr().String(), "--ttl", "1s")
+			leads := l.mortal("jobs", "a", a.ln.Addr().String(), "--ttl", "4s")
 			old := c.connect("jobs", "a")
-			l.campaign("jobs", "b", b.ln.Addr().String(), "--ttl", "1s")
+			l.campaign("jobs", "b", b.ln.Addr().String(), "--ttl", "4s")
 			if err := leads.Signal(signal); err != nil {
 				t.Fatal(err)
 			}

@@ -826,18 +826,6 @@ func TestReadersRefuseWrongUsage(t *testing.T) {
 	}
 }
 
-func TestReadersHelpHasExamples(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{
-		{"ls"}, {"get"}, {"watch"}, {"history", "show"}, {"history", "enable"}, {"history", "disable"}, {"token", "verify"},
-	} {
-		code, out, stderr := runProgram(t, nil, append(args, "--help")...)
-		if code != 0 || stderr != "" || !strings.Contains(out, "Exit status:") || !strings.Contains(out, "Examples:") {
-			t.Errorf("%v: exit status %d, stderr %q\n%s", args, code, stderr, out)
-		}
-	}
-}
-
 func runsOnUnix() bool { return os.PathSeparator == '/' }
 
 // The live view is seen by tmux, as a person would.
