@@ -20,7 +20,7 @@ func TestProgramsDoNotInheritCredentials(t *testing.T) {
 	args := []string{"run", "jobs", "--check", "env | sed s/^/check:/ >&2", "--on-promote", "env | sed s/^/hook:/ >&2"}
 	program := []string{"--", "env"}
 
-	code, out, said := runProgram(t, env, append(args, program...)...)
+	code, out, said := execute(t, env, append(args, program...)...)
 	if code != 0 || strings.Contains(out, "secret") || strings.Contains(said, "secret") {
 		t.Errorf("exit status %d; the program has\n%s\nand the hooks\n%s", code, out, said)
 	}
@@ -33,7 +33,7 @@ func TestProgramsDoNotInheritCredentials(t *testing.T) {
 		t.Errorf("the program is not told of its term: %s", out)
 	}
 
-	code, out, said = runProgram(t, env, append(append(args, "--pass-credentials"), program...)...)
+	code, out, said = execute(t, env, append(append(args, "--pass-credentials"), program...)...)
 	for _, secret := range []string{"secret-1", "secret-2", "secret-3"} {
 		if code != 0 || !strings.Contains(out, secret) || !strings.Contains(said, "hook:") || strings.Count(said, secret) < 2 {
 			t.Errorf("exit status %d; %s is not passed on: %s\n%s", code, secret, out, said)
