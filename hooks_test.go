@@ -218,7 +218,7 @@ func TestPanicOfPerElectionLeavesOtherHooksAlone(t *testing.T) {
 					}
 					first, stack, _ := strings.Cut(n.Text, "\n")
 					h.add(first)
-					if !strings.Contains(stack, "TestAPanicOfPerElection") {
+					if !strings.Contains(stack, "TestPanicOfPerElection") {
 						t.Errorf("the stack does not say where it was:\n%s", stack)
 					}
 				}}
