@@ -61,7 +61,7 @@ func (s *stage) gate() *gate {
 		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
 	g.front = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPatch {
+		if r.Method != http.MethodGet {
 			g.write(w, r)
 		} else {
 			reads.ServeHTTP(w, r)

@@ -1,7 +1,8 @@
 // Operator is a small operator of Kubernetes whose leader is elected over NATS:
 // two copies run, one works. For each LeaderGroup, a custom resource that names
-// a group of elections, it keeps a ConfigMap that says who leads that group,
-// and the resource's status.
+// a group of elections, it keeps a ConfigMap that shows who leads that group,
+// leadergroup-NAME, and the resource's status. A ConfigMap of that name that is
+// not the resource's own it leaves alone, and reports in the status.
 //
 //	make servers SLICE="kubernetes etcd"             # once; then, in this directory:
 //	GOWORK=off go test .                             # tests it on a real API server

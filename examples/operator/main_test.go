@@ -245,14 +245,17 @@ func (s *stage) lead(id string) leader.Election {
 // returns the operator's term by which they do.
 func (s *stage) shows(id string, other func(term uint64) bool) (g LeaderGroup, term uint64) {
 	s.Helper()
-	key := client.ObjectKey{Namespace: namespace, Name: "orders"}
+	key, shows := client.ObjectKey{Namespace: namespace, Name: "orders"}, client.ObjectKey{Namespace: namespace, Name: prefix + "orders"}
 	natslab.Eventually(s, "the ConfigMap says that "+id+" leads", func(ctx context.Context) error {
 		var m corev1.ConfigMap
-		if err := errors.Join(s.admin.Get(ctx, key, &m), s.admin.Get(ctx, key, &g)); err != nil {
+		if err := errors.Join(s.admin.Get(ctx, shows, &m), s.admin.Get(ctx, key, &g)); err != nil {
 			return err
 		}
 		term, _ = strconv.ParseUint(m.Annotations[termAnnotation], 10, 64)
 		condition := meta.FindStatusCondition(g.Status.Conditions, led)
+		if !meta.IsStatusConditionTrue(g.Status.Conditions, shown) {
+			return fmt.Errorf("%+v", g.Status)
+		}
 		if m.Data["leader"] != id || m.Data["address"] != id+".example:80" || g.Status.Leader != id || !other(term) ||
 			condition == nil || condition.Status != metav1.ConditionTrue || g.Status.Since == nil || g.Status.LastChange == nil ||
 			uint64(g.Status.OperatorTerm) != term || m.Data["term"] != strconv.FormatInt(g.Status.Term, 10) {
@@ -370,6 +373,56 @@ func stepDown(t *testing.T, s *stage, leads *copied, term uint64) {
 	leads.ends(t, 1)
 	s.shows("two", func(now uint64) bool { return now > term })
 	t.Run("AnotherGroup", func(t *testing.T) { anotherGroup(t, s) })
+	t.Run("ForeignConfigMaps", func(t *testing.T) { foreignConfigMaps(t, s) })
+}
+
+// foreignConfigMaps has ConfigMaps of other programs, one of which has the name
+// that a LeaderGroup's is to have.
+func foreignConfigMaps(t *testing.T, s *stage) {
+	ctx := natslab.Within(t)
+	foreign := []*corev1.ConfigMap{
+		{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Data: map[string]string{"leader": "theirs"}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: prefix + "web"}, Data: map[string]string{"leader": "theirs"}},
+	}
+	for _, m := range foreign {
+		if err := s.admin.Create(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := &LeaderGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: LeaderGroupSpec{Group: "web"}}
+	if err := s.admin.Create(ctx, g); err != nil {
+		t.Fatal(err)
+	}
+	shows := func(ctx context.Context, reason string) error {
+		if err := s.admin.Get(ctx, client.ObjectKeyFromObject(g), g); err != nil {
+			return err
+		}
+		if c := meta.FindStatusCondition(g.Status.Conditions, shown); c == nil || c.Reason != reason {
+			return fmt.Errorf("%+v", g.Status)
+		}
+		return nil
+	}
+	natslab.Eventually(t, "the status reports it", func(ctx context.Context) error { return shows(ctx, "ForeignConfigMap") })
+	for _, m := range foreign {
+		var now corev1.ConfigMap
+		if err := s.admin.Get(ctx, client.ObjectKeyFromObject(m), &now); err != nil || now.ResourceVersion != m.ResourceVersion {
+			t.Errorf("%v: it was changed: %+v", err, now)
+		}
+	}
+	if err := s.admin.Delete(ctx, foreign[1]); err != nil {
+		t.Fatal(err)
+	}
+	// Each change has the operator look again, which it does each minute
+	// otherwise. It may hear of the deletion later than of the first one.
+	changes := 0
+	natslab.Eventually(t, "its own takes the place", func(ctx context.Context) error {
+		changes++
+		change := fmt.Sprintf(`{"spec": {"group": "web-%d"}}`, changes)
+		if err := s.admin.Patch(ctx, g, client.RawPatch("application/merge-patch+json", []byte(change))); err != nil {
+			return err
+		}
+		return shows(ctx, "Written")
+	})
 }
 
 // anotherGroup has a LeaderGroup name one that has no record.
@@ -380,7 +433,11 @@ func anotherGroup(t *testing.T, s *stage) {
 	}
 	natslab.Eventually(t, "the status says that nobody leads", func(ctx context.Context) error {
 		var m corev1.ConfigMap
-		if err := errors.Join(s.admin.Get(ctx, client.ObjectKeyFromObject(g), &m), s.admin.Get(ctx, client.ObjectKeyFromObject(g), g)); err != nil {
+		err := errors.Join(
+			s.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: prefix + "orders"}, &m),
+			s.admin.Get(ctx, client.ObjectKeyFromObject(g), g),
+		)
+		if err != nil {
 			return err
 		}
 		condition := meta.FindStatusCondition(g.Status.Conditions, led)
@@ -399,14 +456,14 @@ func lateWrites(t *testing.T, s *stage, g *LeaderGroup, first, second leader.Ter
 	stale := observation{LeaderInfo: leader.LeaderInfo{ID: "nobody", Term: 1}, since: time.Now()}
 	for what, err := range map[string]error{
 		"the ConfigMap": applyConfigMap(ctx, own, g, stale, first),
-		"the status":    applyStatus(ctx, own, g, stale, first, time.Now()),
+		"the status":    applyStatus(ctx, own, g, stale, first, nil, time.Now()),
 	} {
 		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("written in term %d", first.Number)) {
 			t.Errorf("%s by a leader of before: %v", what, err)
 		}
 	}
 	// Without a term, and with the label dropped besides.
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders"}}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: prefix + "orders"}}
 	for _, labels := range []string{`{}`, `{"` + fencedLabel + `": null}`} {
 		patch := fmt.Sprintf(`{"metadata": {"labels": %s, "annotations": {%q: null}}, "data": {"leader": "nobody"}}`, labels, termAnnotation)
 		err := s.admin.Patch(ctx, m.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)))

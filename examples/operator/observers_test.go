@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -122,7 +124,7 @@ func TestAStatusIsKeptWhileNothingElseIsKnownOfItsGroup(t *testing.T) {
 	if g.keeps(false) {
 		t.Error("there is no status, and it is kept")
 	}
-	g.Status, _ = statusOf(g, observation{LeaderInfo: leader.LeaderInfo{ID: "a", Term: 1}}, leader.Term{Number: 8}, time.Now())
+	g.Status, _ = statusOf(g, observation{LeaderInfo: leader.LeaderInfo{ID: "a", Term: 1}}, leader.Term{Number: 8}, nil, time.Now())
 	if !g.keeps(false) || g.keeps(true) {
 		t.Errorf("kept %v where nothing is known, and %v where it is", g.keeps(false), g.keeps(true))
 	}
@@ -130,9 +132,25 @@ func TestAStatusIsKeptWhileNothingElseIsKnownOfItsGroup(t *testing.T) {
 	if g.keeps(false) {
 		t.Error("the status is that of another group, and is kept")
 	}
-	g.Status, _ = statusOf(g, observation{}, leader.Term{Number: 8}, time.Now())
+	g.Status, _ = statusOf(g, observation{}, leader.Term{Number: 8}, nil, time.Now())
 	if c := g.Status.Conditions[0]; c.Reason != "Vacant" || g.Status.Leader != "" || !g.keeps(false) {
 		t.Errorf("%+v, kept %v", g.Status, g.keeps(false))
+	}
+}
+
+func TestStatusReportsAConfigMapOfSomebodyElse(t *testing.T) {
+	g := &LeaderGroup{ObjectMeta: metav1.ObjectMeta{Name: "orders", Generation: 1}}
+	for reason, unwritten := range map[string]error{
+		"Written": nil, "ForeignConfigMap": fmt.Errorf("the ConfigMap: %w", errForeign), "NotWritten": errors.New("no answer"),
+	} {
+		s, changed := statusOf(g, observation{}, leader.Term{Number: 8}, unwritten, time.Now())
+		c := meta.FindStatusCondition(s.Conditions, shown)
+		if !changed || c == nil || c.Reason != reason || (c.Status == metav1.ConditionTrue) != (unwritten == nil) {
+			t.Errorf("%v: %+v", unwritten, c)
+		}
+		if unwritten != nil && c.Message != unwritten.Error() {
+			t.Errorf("%q does not say why", c.Message)
+		}
 	}
 }
 

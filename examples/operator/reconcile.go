@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,7 +40,16 @@ const (
 	fieldOwner     = client.FieldOwner("leadergroup-operator")
 	// led is the type of the condition that says whether somebody leads.
 	led = "Led"
+	// shown is the type of the condition that says whether the ConfigMap shows
+	// it.
+	shown = "Shown"
+	// prefix begins the names of the ConfigMaps, which share their namespace
+	// with those of all kinds of programs.
+	prefix = "leadergroup-"
 )
+
+// errForeign says that the ConfigMap of a LeaderGroup is somebody else's.
+var errForeign = errors.New("it exists, and this LeaderGroup does not own it: delete it, or give the LeaderGroup another name")
 
 // A reconciler brings ConfigMaps and statuses in line with who leads.
 type reconciler struct {
@@ -111,10 +121,13 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if g.keeps(known) {
 		return ctrl.Result{RequeueAfter: 5 * time.Second}, nil
 	}
-	err = errors.Join(
-		applyConfigMap(ctx, r.Client, &g, seen, term),
-		applyStatus(ctx, r.Client, &g, seen, term, time.Now()),
-	)
+	unwritten := applyConfigMap(ctx, r.Client, &g, seen, term)
+	err = applyStatus(ctx, r.Client, &g, seen, term, unwritten, time.Now())
+	// The status reports what is somebody else's, and another try within the
+	// minute would find the same.
+	if !errors.Is(unwritten, errForeign) {
+		err = errors.Join(unwritten, err)
+	}
 	return ctrl.Result{RequeueAfter: time.Minute}, err
 }
 
@@ -129,29 +142,55 @@ func (g *LeaderGroup) keeps(known bool) bool {
 	return condition != nil && condition.ObservedGeneration == g.Generation
 }
 
-// applyConfigMap writes the ConfigMap of a LeaderGroup.
-func applyConfigMap(ctx context.Context, c client.Client, g *LeaderGroup, seen observation, term leader.Term) error {
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{
-			"name": g.Name, "namespace": g.Namespace,
-			"labels":      map[string]any{fencedLabel: "true"},
-			"annotations": map[string]any{termAnnotation: strconv.FormatUint(term.Number, 10)},
+// configMapOf is the ConfigMap that a LeaderGroup is to have.
+func configMapOf(g *LeaderGroup, seen observation, term leader.Term) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: prefix + g.Name, Namespace: g.Namespace,
+			Labels:          map[string]string{fencedLabel: "true"},
+			Annotations:     map[string]string{termAnnotation: strconv.FormatUint(term.Number, 10)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(g, groupVersion().WithKind("LeaderGroup"))},
 		},
-		"data": map[string]any{
+		Data: map[string]string{
 			"group": g.Spec.Group, "leader": seen.ID, "term": strconv.FormatUint(seen.Term, 10), "address": seen.Address,
 		},
-	}}
-	u.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(g, groupVersion().WithKind("LeaderGroup"))})
-	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership); err != nil {
-		return fmt.Errorf("the ConfigMap %s/%s: %w", g.Namespace, g.Name, err)
+	}
+}
+
+// applyConfigMap writes the ConfigMap of a LeaderGroup. The error matches
+// errForeign if there is one of that name that the LeaderGroup does not own.
+//
+// It creates what is not there, which fails where somebody else has done so
+// meanwhile, and else changes the very object that it has seen to be its own:
+// the uid in a patch is a condition. What somebody else has changed of that
+// object is changed back.
+func applyConfigMap(ctx context.Context, c client.Client, g *LeaderGroup, seen observation, term leader.Term) error {
+	want := configMapOf(g, seen, term)
+	var stands corev1.ConfigMap
+	err := c.Get(ctx, client.ObjectKeyFromObject(want), &stands)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = c.Create(ctx, want, fieldOwner)
+	case err == nil && !metav1.IsControlledBy(&stands, g):
+		err = errForeign
+	case err == nil:
+		var change []byte
+		if change, err = json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": stands.UID, "labels": want.Labels, "annotations": want.Annotations}, "data": want.Data,
+		}); err == nil {
+			err = c.Patch(ctx, want, client.RawPatch(types.MergePatchType, change), fieldOwner)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the ConfigMap %s/%s: %w", want.Namespace, want.Name, err)
 	}
 	return nil
 }
 
-// applyStatus writes the status of a LeaderGroup, if it changed.
-func applyStatus(ctx context.Context, c client.Client, g *LeaderGroup, seen observation, term leader.Term, now time.Time) error {
-	s, changed := statusOf(g, seen, term, now)
+// applyStatus writes the status of a LeaderGroup, if it changed. unwritten is
+// why its ConfigMap was not written, nil if it was.
+func applyStatus(ctx context.Context, c client.Client, g *LeaderGroup, seen observation, term leader.Term, unwritten error, now time.Time) error {
+	s, changed := statusOf(g, seen, term, unwritten, now)
 	if !changed {
 		return nil
 	}
@@ -171,7 +210,7 @@ func applyStatus(ctx context.Context, c client.Client, g *LeaderGroup, seen obse
 
 // statusOf is the status that a LeaderGroup is to have, and whether that is
 // news.
-func statusOf(g *LeaderGroup, seen observation, term leader.Term, now time.Time) (s LeaderGroupStatus, changed bool) {
+func statusOf(g *LeaderGroup, seen observation, term leader.Term, unwritten error, now time.Time) (s LeaderGroupStatus, changed bool) {
 	s = g.Status
 	s.Conditions = append([]metav1.Condition(nil), s.Conditions...)
 	condition := metav1.Condition{Type: led, Status: metav1.ConditionTrue, Reason: "Leads", Message: seen.ID + " leads", ObservedGeneration: g.Generation}
@@ -179,6 +218,7 @@ func statusOf(g *LeaderGroup, seen observation, term leader.Term, now time.Time)
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Vacant", "nobody leads, as far as can be seen"
 	}
 	changed = meta.SetStatusCondition(&s.Conditions, condition)
+	changed = meta.SetStatusCondition(&s.Conditions, shownOf(g, unwritten)) || changed
 	if s.Leader != seen.ID || s.Term != int64(seen.Term) {
 		changed = true
 		s.Leader, s.Term, s.Since, s.LastChange = seen.ID, int64(seen.Term), nil, &metav1.Time{Time: now}
@@ -189,4 +229,16 @@ func statusOf(g *LeaderGroup, seen observation, term leader.Term, now time.Time)
 	changed = changed || s.OperatorTerm != int64(term.Number)
 	s.OperatorTerm = int64(term.Number)
 	return s, changed
+}
+
+// shownOf is the condition that says whether the ConfigMap shows who leads.
+func shownOf(g *LeaderGroup, unwritten error) metav1.Condition {
+	c := metav1.Condition{Type: shown, Status: metav1.ConditionTrue, Reason: "Written", Message: prefix + g.Name + " shows it", ObservedGeneration: g.Generation}
+	switch {
+	case errors.Is(unwritten, errForeign):
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "ForeignConfigMap", unwritten.Error()
+	case unwritten != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "NotWritten", unwritten.Error()
+	}
+	return c
 }

@@ -41,7 +41,7 @@ func rights(t *testing.T, srv *kubelab.Server, c *cluster) {
 			"pods: list, patch",
 		},
 		"leadergroup-operator": {
-			"configmaps: create, list, patch, watch",
+			"configmaps: create, get, list, patch, watch",
 			"leadergroups.leader.example: list, watch",
 			"leadergroups/finalizers.leader.example: update",
 			"leadergroups/status.leader.example: patch",
