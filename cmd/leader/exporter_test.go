@@ -202,13 +202,13 @@ func TestExporterBoundsWhatRecordsMayPutIntoLabels(t *testing.T) {
 		}
 	}
 	publish("malformed", `{"id":`, nil)
-	publish("made-up", `{"reason":"`+long+`"}`, nats.Header{"KV-Operation": []string{"DEL"}})
+	publish("made-up", `{"reason":"a whim"}`, nats.Header{"KV-Operation": []string{"DEL"}})
 	publish("<img>", `{"id":"w","token":"t","ttl":60000}`, nil)
 	url, _ := startServing(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0")
 	awaitPage(t, url, "what was there", has(`election_observer_complete{bucket="leaders"} 1`))
-	publish("long", `{"id":"w","token":"t","ttl":60000,"version":"`+long+`"}`, nil)
+	publish("long", `{"id":"w","token":"t","ttl":60000,"address":"`+long+`"}`, nil)
 	page := awaitPage(t, url, "the records", has(
-		`election_group_leader_info{address="",bucket="leaders",leader="w",role="long",version="`+strings.Repeat("é", 64)+`"} 1`,
+		`election_group_leader_info{address="`+strings.Repeat("é", 64)+`",bucket="leaders",leader="w",role="long",version=""} 1`,
 		`election_group_vacant{bucket="leaders",reason="other",role="made-up"} 1`,
 		`election_group_vacant{bucket="leaders",reason="overwritten",role="malformed"} 1`,
 		`election_group_malformed_records_total{bucket="leaders",role="malformed"} 1`,
