@@ -148,7 +148,7 @@ func TestTermsGrowAcrossADeletedBucket(t *testing.T) {
 	a := g.join(srv.Connect(t), "a", ttl(short))
 	g.leader()
 	b := g.join(srv.Connect(t), "b", ttl(short))
-	b.follows(a)
+	b.hears()
 	for range 3 {
 		before := g.leader().Term()
 		if err := admin.DeleteKeyValue(natslab.Within(t), "b"); err != nil {
