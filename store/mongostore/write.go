@@ -3,6 +3,7 @@ package mongostore
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -78,7 +79,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 		return 0, fmt.Errorf("%w: key %q", store.ErrInvalid, w.Key)
 	case len(w.Value) > MaxValue:
 		return 0, fmt.Errorf("%w: key %q: a value of %d bytes, and at most %d are taken", store.ErrInvalid, w.Key, len(w.Value), MaxValue)
-	case w.Expected >= limit:
+	case w.Expected > math.MaxInt64:
 		return 0, fmt.Errorf("%w: key %q: revisions end before %d", store.ErrConflict, w.Key, w.Expected)
 	}
 	if err := s.open(); err != nil {
