@@ -46,7 +46,8 @@ type lab struct {
 // start starts leader agent with a server of its own, and reads what it serves.
 func start(t *testing.T) *lab {
 	t.Helper()
-	_ = os.Getenv("LEADER_TREE") // a part of the key of Go's test cache (see the Makefile)
+	// A part of the key of Go's test cache (see the Makefile).
+	_ = os.Getenv("LEADER_TREE")
 	program := filepath.Join(t.TempDir(), "leader.exe") // a name that runs everywhere
 	run := func(name string, args ...string) {
 		t.Helper()
