@@ -18,7 +18,7 @@ export CGO_ENABLED := 0
 # Go's test cache sees a test's packages, its environment, and the files of its
 # own module. Tests that read other files, or build programs, read this sum of
 # all files, so that any change runs them again.
-export LEADER_TREE := $(shell find . -type f ! -path './.*' -exec cksum {} + | sort | cksum)
+export LEADER_TREE := $(shell find . -type f ! -path './.*' ! -path '*/__pycache__/*' -exec cksum {} + | sort | cksum)
 
 ARGS     ?=
 SEEDS    ?= 10000
