@@ -563,12 +563,12 @@ func TestControlRequestValidationNamesEveryFault(t *testing.T) {
 			t.Errorf("by %.10q: %v", by, err)
 		}
 	}
-	for _, make := range []func() (*leader.Control, error){
+	for _, build := range []func() (*leader.Control, error){
 		func() (*leader.Control, error) { return leader.NewControlWithStore(nil, "ops") },
 		func() (*leader.Control, error) { return leader.NewControl(nil, "b", "ops") },
 		func() (*leader.Control, error) { return leader.NewControl(&nats.Conn{}, "a.b", "ops") },
 	} {
-		if _, err := make(); !errors.Is(err, leader.ErrInvalidConfig) {
+		if _, err := build(); !errors.Is(err, leader.ErrInvalidConfig) {
 			t.Error(err)
 		}
 	}

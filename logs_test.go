@@ -223,19 +223,19 @@ func TestLoggedElectionShowsNoToken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var book logbook
-				log, cfg := slog.New(handler(&book)), config("a")
+				logger, cfg := slog.New(handler(&book)), config("a")
 				cfg.Hooks = leader.Hooks{
-					Transition: func(tr leader.Transition) { log.Info("hook", "transition", tr) },
-					Callback:   func(c leader.Callback) { log.Info("hook", "callback", c) },
+					Transition: func(tr leader.Transition) { logger.Info("hook", "transition", tr) },
+					Callback:   func(c leader.Callback) { logger.Info("hook", "callback", c) },
 				}
 				a := candidate(t, memstore.New(), cfg)
 				a.OnDemote(func() {})
 				started(t, a)
 				mustLead(t, a)
 				term := a.Term()
-				log.Info("looked", "status", a.Status(), "term", term)
+				logger.Info("looked", "status", a.Status(), "term", term)
 				halt(t, a)
-				log.Info("looked", "status", a.Status())
+				logger.Info("looked", "status", a.Status())
 				text := book.text()
 				if strings.Contains(text, term.Token) {
 					t.Errorf("the token %s is in\n%s", term.Token, text)

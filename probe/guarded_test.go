@@ -16,16 +16,27 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
+// A reply is what the client of a test has got.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+	Body       string
+}
+
 // answer asks a server once, and follows nothing.
-func answer(t *testing.T, target string) *http.Response {
+func answer(t *testing.T, target string) reply {
 	t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Post(target, "text/plain", strings.NewReader("hello"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(body)}
 }
 
 func TestARefusalNamesItsGroupAndWhoRefuses(t *testing.T) {
@@ -93,33 +104,43 @@ func TestAHandlersAnswerCarriesNoRefusal(t *testing.T) {
 		status int
 		body   string
 	}{
-		"a redirect of its own":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", 307) }, 307, ""},
-		"a 503 of another group": {relay(behind.URL), 503, "nobody leads\n"},
-		"a 307 of another group": {relay(elsewhere.URL), 503, ""},
-		"its own":                {func(w http.ResponseWriter, _ *http.Request) { refuse(w); http.Error(w, "x", 503) }, 503, "x\n"},
+		"a redirect of its own":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusTemporaryRedirect) }, http.StatusTemporaryRedirect, ""},
+		"a 503 of another group": {relay(behind.URL), http.StatusServiceUnavailable, "nobody leads\n"},
+		"a 307 of another group": {relay(elsewhere.URL), http.StatusServiceUnavailable, ""},
+		"its own": {func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w)
+			http.Error(w, "x", http.StatusServiceUnavailable)
+		}, http.StatusServiceUnavailable, "x\n"},
 		"in small letters": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["leader-refusal"] = []string{"x"}
-			w.WriteHeader(503)
-		}, 503, ""},
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, http.StatusServiceUnavailable, ""},
 		"behind a hint": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusEarlyHints)
 			refuse(w)
-			w.WriteHeader(503)
-		}, 503, ""},
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, http.StatusServiceUnavailable, ""},
 		"nothing": {func(w http.ResponseWriter, _ *http.Request) { refuse(w) }, 200, ""},
 		"written": {func(w http.ResponseWriter, _ *http.Request) { refuse(w); _, _ = io.WriteString(w, "x") }, 200, "x"},
 		"copied": {func(w http.ResponseWriter, _ *http.Request) {
 			refuse(w)
 			_, _ = io.Copy(w, &io.LimitedReader{R: strings.NewReader("xy"), N: 1})
 		}, 200, "x"},
-		"flushed": {func(w http.ResponseWriter, _ *http.Request) { refuse(w); w.(http.Flusher).Flush() }, 200, ""}, //nolint:forcetypeassert // it must be one
-		"sent":    {func(w http.ResponseWriter, _ *http.Request) { refuse(w); _ = http.NewResponseController(w).Flush() }, 200, ""},
+		"flushed": {func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w)
+			f, _ := w.(http.Flusher)
+			f.Flush()
+		}, 200, ""},
+		"sent": {func(w http.ResponseWriter, _ *http.Request) { refuse(w); _ = http.NewResponseController(w).Flush() }, 200, ""},
 		"a 503 that is flushed": {func(w http.ResponseWriter, _ *http.Request) {
 			refuse(w)
-			w.WriteHeader(503)
+			w.WriteHeader(http.StatusServiceUnavailable)
 			_ = http.NewResponseController(w).Flush()
-		}, 503, ""},
-		"hijacked": {hijack(t, func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) { return w.(http.Hijacker).Hijack() }), 202, ""}, //nolint:forcetypeassert // it must be one
+		}, http.StatusServiceUnavailable, ""},
+		"hijacked": {hijack(t, func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
+			h, _ := w.(http.Hijacker)
+			return h.Hijack()
+		}), 202, ""},
 		"hijacked by a controller": {hijack(t, func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
 			return http.NewResponseController(w).Hijack()
 		}), 202, ""},
@@ -128,9 +149,8 @@ func TestAHandlersAnswerCarriesNoRefusal(t *testing.T) {
 			s := httptest.NewServer(probe.Redirect(leads, c.h, probe.RedirectOptions{}))
 			defer s.Close()
 			r := answer(t, s.URL)
-			b, err := io.ReadAll(r.Body)
-			if refusal := r.Header.Get(probe.RefusalHeader); err != nil || r.StatusCode != c.status || string(b) != c.body || refusal != "" {
-				t.Errorf("%d %q, %v: refusal %q", r.StatusCode, b, err, refusal)
+			if refusal := r.Header.Get(probe.RefusalHeader); r.StatusCode != c.status || r.Body != c.body || refusal != "" {
+				t.Errorf("%d %q: refusal %q", r.StatusCode, r.Body, refusal)
 			}
 			if to := r.Header.Get("Location"); to != "" && r.StatusCode != http.StatusTemporaryRedirect {
 				t.Errorf("%d leads to %q", r.StatusCode, to)

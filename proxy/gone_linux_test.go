@@ -27,7 +27,11 @@ func TestClientThatGoesDuringADialFreesItsSlot(t *testing.T) {
 func unanswered(t *testing.T) string {
 	t.Helper()
 	ln := listen(t)
-	raw, err := ln.(*net.TCPListener).SyscallConn()
+	tcp, ok := ln.(*net.TCPListener)
+	if !ok {
+		t.Fatalf("a listener of type %T", ln)
+	}
+	raw, err := tcp.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func (w *warner) warn(msg string, args ...any) {
 		args = append(args, "omitted_before", w.omitted)
 	}
 	w.said, w.omitted = w.said+1, 0
-	w.log.Warn(msg, args...)
+	w.log.Warn(msg, args...) //nolint:sloglint // the callers' messages are constants
 }
 
 // cut returns what is logged of a name that may have any length.

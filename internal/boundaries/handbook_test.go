@@ -135,14 +135,14 @@ func TestWhatTheHandbookQuotesIsWhatTheLibrarySays(t *testing.T) {
 
 func TestTheHandbookExplainsEveryNoteAndEveryEndOfATerm(t *testing.T) {
 	text := chapters(t, "What each warning means")
-	for name, value := range constants(parse(t, filepath.Join(root, "internal/engine/events.go")), "Note") {
+	for name, value := range constants(parse(t, filepath.Join(root, "internal", "engine", "events.go")), "Note") {
 		if !strings.Contains(text, "\n| `"+value+"` | ") {
 			t.Errorf("no row for %s, %q", name, value)
 		}
 	}
 	ends := 0
-	values := constants(parse(t, filepath.Join(root, "internal/machine/event.go")), "Reason")
-	maps.Copy(values, constants(parse(t, filepath.Join(root, "internal/leadership/leadership.go")), "Reason"))
+	values := constants(parse(t, filepath.Join(root, "internal", "machine", "event.go")), "Reason")
+	maps.Copy(values, constants(parse(t, filepath.Join(root, "internal", "leadership", "leadership.go")), "Reason"))
 	for _, reason := range endsOfTerms(t) {
 		ends++
 		if value := values[reason]; value == "" || !strings.Contains(text, "\n| `"+value+"` | ") {
@@ -157,8 +157,8 @@ func TestTheHandbookExplainsEveryNoteAndEveryEndOfATerm(t *testing.T) {
 // Whoever reads a reason in a log, a list or a label looks it up there.
 func TestTheHandbookExplainsEveryReason(t *testing.T) {
 	text := chapters(t, "What each warning means")
-	values := constants(parse(t, filepath.Join(root, "internal/machine/event.go")), "Reason")
-	maps.Copy(values, constants(parse(t, filepath.Join(root, "internal/leadership/leadership.go")), "Reason"))
+	values := constants(parse(t, filepath.Join(root, "internal", "machine", "event.go")), "Reason")
+	maps.Copy(values, constants(parse(t, filepath.Join(root, "internal", "leadership", "leadership.go")), "Reason"))
 	if len(values) < 30 {
 		t.Errorf("%d reasons were found: the files are not read as they should be", len(values))
 	}

@@ -238,7 +238,8 @@ func (l *Leader) Heard(now time.Duration, m wire.FromWorker) {
 		l.gone(now, w, "the worker has left")
 		return
 	}
-	if l.loyal(now, w, m); w.foreign {
+	l.loyal(now, w, m)
+	if w.foreign {
 		return
 	}
 	for _, r := range m.Refused {
