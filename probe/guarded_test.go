@@ -31,7 +31,7 @@ func answer(t *testing.T, target string) reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer resp.Body.Close() //nolint:errcheck // it was read to its end
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestCommandHasTheSameHelpWithoutTheOthers(t *testing.T) {
 	}
 	whole := build()
 	for _, node := range whole.Model.Leaves(false) {
-		line := append(strings.Fields(node.FullPath())[1:], "--help")
+		line := slices.Concat(strings.Fields(node.FullPath())[1:], []string{"--help"})
 		part := build(alone(line))
 		if got, want := help(part, line), help(whole, line); got != want {
 			t.Errorf("%q: %s\nwant %s", line, got, want)

@@ -146,7 +146,8 @@ func (u user) readsTwo(first leader.Term) {
 	var past read.Past
 	l.until("the history of a hand-over", func() error {
 		past = read.Past{}
-		if u.json(0, &past, "history", steered); len(past.Terms) != 2 || past.Terms[1].Began.IsZero() {
+		u.json(0, &past, "history", steered)
+		if len(past.Terms) != 2 || past.Terms[1].Began.IsZero() {
 			return fmt.Errorf("%+v", past)
 		}
 		return nil
@@ -168,7 +169,8 @@ func (u user) readsTwo(first leader.Term) {
 	var d read.Detail
 	l.until("both answer the roll call", func() error {
 		d = read.Detail{}
-		if u.json(0, &d, "get", steered); len(d.Candidates) != 2 {
+		u.json(0, &d, "get", steered)
+		if len(d.Candidates) != 2 {
 			return errors.New(fmt.Sprint(d.Candidates))
 		}
 		return nil

@@ -122,7 +122,8 @@ func TestProofOfAKilledRunIsRemovedByTheNext(t *testing.T) {
 		r = followIn(t, tmp, []string{
 			"run", "jobs", "--server", url, "--id", id, "--ttl", "3s", "--proof-key", key, "--", "sh", "-c", `echo "$LEADER_PROOF_FILE"; exec sleep 600`,
 		})
-		return r, r.line()
+		file = r.line()
+		return r, file
 	}
 	killed, left := run("a")
 	killed.signal(syscall.SIGKILL)

@@ -127,30 +127,6 @@ func faults() []fault {
 	}
 }
 
-// rest is a fault's own length, not a wait for something.
-func (a *arena) rest(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-a.t.Context().Done():
-	}
-}
-
-// deleteRecord deletes the group's key, as nats kv del does.
-func (a *arena) deleteRecord() {
-	a.t.Helper()
-	nc, js := devtest.Connect(a.t, a.server.URL())
-	defer nc.Close()
-	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
-	defer cancel()
-	kv, err := js.KeyValue(ctx, "leaders")
-	if err == nil {
-		err = kv.Delete(ctx, "trials")
-	}
-	if err != nil {
-		a.t.Fatal(err)
-	}
-}
-
 // The arenas are parallel, and the other tests are not: short leases are what
 // they are about, and a busy machine lets those run out.
 func TestNoTwoProgramsEverRun(t *testing.T) {
@@ -274,6 +250,30 @@ type arena struct {
 	read   *bufio.Reader
 	part   []byte // of a line
 	terms  map[uint64]*leadership
+}
+
+// rest is a fault's own length, not a wait for something.
+func (a *arena) rest(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-a.t.Context().Done():
+	}
+}
+
+// deleteRecord deletes the group's key, as nats kv del does.
+func (a *arena) deleteRecord() {
+	a.t.Helper()
+	nc, js := devtest.Connect(a.t, a.server.URL())
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
+	kv, err := js.KeyValue(ctx, "leaders")
+	if err == nil {
+		err = kv.Delete(ctx, "trials")
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
 }
 
 func newArena(t *testing.T, kinds []kind) *arena {

@@ -7,7 +7,7 @@ import (
 
 // credentials are the variables that let a command into the store, into the
 // systems to which leaders are announced, and visitors into the page.
-var credentials = []string{
+var credentials = []string{ //nolint:gochecknoglobals // it is constant
 	"NATS_CONTEXT", "NATS_USER", "NATS_PASSWORD", "NATS_TOKEN", "NATS_CREDS", "NATS_NKEY", "NATS_CERT", "NATS_KEY",
 	envStore, "LEADER_ANNOUNCE_TO", "LEADER_DASH_TOKEN",
 }

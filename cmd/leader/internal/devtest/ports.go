@@ -19,7 +19,7 @@ const (
 // claimed are this process's ports that no server has had yet. A process claims
 // a block of ports by listening on the first of them for as long as it lives,
 // since the tests of other packages run at the same time.
-var claimed struct {
+var claimed struct { //nolint:gochecknoglobals // the ports are the process's
 	sync.Mutex
 	ports  []int
 	guards []net.Listener
@@ -62,5 +62,5 @@ func claim() bool {
 }
 
 func listen(port int) (net.Listener, error) {
-	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // it does not wait
 }

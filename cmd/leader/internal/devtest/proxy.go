@@ -34,7 +34,7 @@ type Proxy struct {
 // NewProxy starts a proxy to HOST:PORT, and stops it when the test ends.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -94,8 +94,8 @@ func (p *Proxy) accept() {
 
 // join copies between a client and the server until either of them ends.
 func (p *Proxy) join(client net.Conn) {
-	defer client.Close() //nolint:errcheck // it may be closed already
-	server, err := net.Dial("tcp", p.target)
+	defer client.Close()                     //nolint:errcheck // it may be closed already
+	server, err := net.Dial("tcp", p.target) //nolint:noctx // on the loopback interface
 	if err != nil {
 		return
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // A Format is the choice of the output. Commands embed it.
-type Format struct {
+type Format struct { //nolint:recvcheck // the parser's hook changes it, and all else does not
 	Output string `short:"o" enum:"table,wide,json,yaml,name" default:"table" placeholder:"FORMAT" help:"How to print: table, wide, json, yaml, name."`
 
 	env environ.Env

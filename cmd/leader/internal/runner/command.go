@@ -58,7 +58,7 @@ type Command struct {
 }
 
 // Help is shown below the flags.
-func (Command) Help() string {
+func (Command) Help() string { //nolint:funlen // it is one text
 	return `Runs a program while this host leads the group, and ends it before another host may start its own.
 
 The program gets SIGTERM, together with all that it has started, as soon as the term ends, or when no renewal was

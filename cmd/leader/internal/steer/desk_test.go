@@ -65,7 +65,7 @@ func TestNothingThatOthersWroteSteersTheTerminal(t *testing.T) {
 	if err := vacant.vacate(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	for _, said := range []fmt.Stringer{d.std.Err.(*bytes.Buffer), vacant.std.Err.(*bytes.Buffer)} {
+	for _, said := range []fmt.Stringer{d.std.Err.(*bytes.Buffer), vacant.std.Err.(*bytes.Buffer)} { //nolint:errcheck // the tests set them
 		if text := said.String(); text == "" || strings.ContainsAny(text, "\x1b\u009b") {
 			t.Errorf("%q", text)
 		}

@@ -23,7 +23,7 @@ func TestDirectoriesOfDeadProcessesAreRemoved(t *testing.T) {
 	}
 	lives, another, dead := open("a-"), open("b-"), open("a-")
 	_, _ = dead.Lock.Close(), another.Lock.Close() // as the system does when their processes end
-	unlocked, err := os.MkdirTemp("", "a-")        // somebody else's, or of a process that is at this point
+	unlocked, err := os.MkdirTemp("", "a-")        //nolint:usetesting // its name matters: it is somebody else's, or of a process that is at this point
 	if err != nil {
 		t.Fatal(err)
 	}

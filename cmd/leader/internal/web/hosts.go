@@ -36,10 +36,10 @@ func (h Hosts) CheckHosts() error {
 func ListenOpen(ctx context.Context, flag, address string, hosts Hosts, h http.Handler) (*Server, error) {
 	known := hosts.AllowHost
 	if own := hostOf(address); own != "" {
-		known = append(known[:len(known):len(known)], own)
+		known = append(slices.Clip(known), own)
 	}
 	if own, err := os.Hostname(); err == nil {
-		known = append(known[:len(known):len(known)], own)
+		known = append(slices.Clip(known), own)
 	}
 	return Listen(ctx, flag, address, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !answersTo(r.Host, known) {
