@@ -66,7 +66,8 @@ func TestATimerFiresAtItsInstantAndNotBefore(t *testing.T) {
 func TestATimerIsMovedBothWays(t *testing.T) {
 	for name, open := range services() {
 		t.Run(name, func(t *testing.T) {
-			s := &service{open: open}
+			moved := make(chan struct{})
+			s := &service{open: func() alarm { return held{open(), moved} }}
 			fired := make(chan string, 10)
 			add := func(name string, d time.Duration) *Timer {
 				timer := &Timer{s: s, f: func() { fired <- name }}
@@ -79,6 +80,7 @@ func TestATimerIsMovedBothWays(t *testing.T) {
 			stopped.Stop()
 			stopped.Stop() // is no harm
 			earlier.Set(Now() + int64(2*time.Millisecond))
+			close(moved)
 			if got := await(t, "the timer that was moved", fired); got != "earlier" {
 				t.Errorf("%s fired", got)
 			}
@@ -89,6 +91,18 @@ func TestATimerIsMovedBothWays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// held is an alarm that nobody hears until a channel is closed: what is due
+// before can still be moved.
+type held struct {
+	alarm
+	until <-chan struct{}
+}
+
+func (h held) wait() bool {
+	<-h.until
+	return h.alarm.wait()
 }
 
 // The alarm rings at the instants of before, and finds nothing to do.
