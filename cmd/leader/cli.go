@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -154,30 +155,50 @@ func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 // returns the exit status. It reads no variables but those of env, and may be
 // called concurrently; only leader run and leader run-guard need a process of
 // their own, whose children and signals are theirs.
-func run(ctx context.Context, args []string, env environ.Env, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, env environ.Env, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	ctx, unread := context.WithCancel(ctx)
 	defer unread()
-	stdout = watched(stdout, unread)
-	stderr = output.Prose(stderr)
+	std := app.Streams{In: stdin, Out: watched(stdout, unread), Err: output.Prose(stderr)}
 	line, helped := asHelp(args), false
-	parser, err := newParser(app.Streams{In: stdin, Out: stdout, Err: stderr}, env, func(int) { helped = true },
-		alone(line), kong.BindTo(ctx, (*context.Context)(nil)))
+	// The command's streams. Help is written to std, which may be a terminal.
+	own := std
+	if len(line) > 0 && slices.Contains(staying(), line[0]) {
+		data, prose := output.NewQueue(std.Out), output.NewQueue(std.Err)
+		own.Out, own.Err = data, prose
+		defer func() {
+			if err := data.Close(lastWords); err != nil && status == app.ExitOK {
+				status = complain(prose, err)
+			}
+			_ = prose.Close(lastWords) // nobody is left to be told
+		}()
+	}
+	parser, err := newParser(std, env, func(int) { helped = true },
+		alone(line), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(own))
 	if err != nil {
-		return complain(stderr, err)
+		return complain(own.Err, err)
 	}
 	if err := errMisplaced(parser.Model, args); err != nil {
-		return misused(stderr, err, "leader run")
+		return misused(own.Err, err, "leader run")
 	}
 	command, err := parser.Parse(line)
 	switch {
 	case helped:
 		return app.ExitOK
 	case err != nil:
-		return misused(stderr, err, helpful(err))
+		return misused(own.Err, err, helpful(err))
 	}
-	unused(stderr, command, env)
-	return complain(stderr, command.Run())
+	unused(own.Err, command, env)
+	return complain(own.Err, command.Run())
 }
+
+// staying are the commands that do not wait for whoever reads their output:
+// elections, connections and probes of others depend on them.
+func staying() []string {
+	return []string{"run", "agent", "campaign", "proxy", "announce", "dash", "exporter"}
+}
+
+// lastWords bounds the wait for a reader at the end of such a command.
+const lastWords = time.Second
 
 // unused warns that --dev or the demo replaces the server that the environment
 // names. A user who always exports NATS_URL may still try things out, and must

@@ -25,7 +25,15 @@ func main() { os.Exit(runProcess()) }
 // runProcess calls run with all that belongs to the process, and returns its exit
 // status.
 func runProcess() int {
-	ctx, stop := app.UntilSignal(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ends := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+	if len(os.Args) > 1 && os.Args[1] == "run" {
+		// SIGHUP is its program's, and ends no host that has none.
+		ends = ends[:2]
+		if !signal.Ignored(syscall.SIGHUP) {
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+		}
+	}
+	ctx, stop := app.UntilSignal(context.Background(), ends...)
 	defer stop()
 	// Unless a program asks for SIGPIPE, a write to its closed standard output
 	// ends it. The signal itself says nothing: a write to a connection that its

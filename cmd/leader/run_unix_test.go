@@ -386,12 +386,13 @@ func TestASignalOfABrokenConnectionIsNotPassedOn(t *testing.T) {
 
 func TestAProgramThatIsToldToEndHasTheTimeItNeeds(t *testing.T) {
 	t.Parallel()
-	// 5 s, which is longer than the lease and twenty times the stop-timeout.
-	// The lease is that long, since a stalled machine renews none.
-	r := startRun(t, devtest.Serve(t), []string{"--ttl", "4s", "--heartbeat", "400ms", "--stop-timeout", "250ms"},
+	// 5 s, which is longer than the lease and the stop-timeout. The lease is that
+	// long, since a stalled machine renews none.
+	r := startRun(t, devtest.Serve(t), []string{"--ttl", "4s", "--heartbeat", "400ms"},
 		`trap 'sleep 5; echo done; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
 	r.line()
 	r.signal(syscall.SIGTERM)
+	r.awaitSaid("leader: waiting for sh, process ")
 	if l := r.line(); l != "done" {
 		t.Error(l)
 	}

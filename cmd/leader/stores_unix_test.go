@@ -23,8 +23,8 @@ func TestRunEndsWhileItsStoreIsNotThere(t *testing.T) {
 		said  string
 	}{
 		"TERM":   {nil, syscall.SIGTERM, 128 + int(syscall.SIGTERM), ""},
-		"HUP":    {nil, syscall.SIGHUP, 128 + int(syscall.SIGHUP), ""},
-		"--try":  {[]string{"--try", "--timeout", "300ms"}, 0, 75, "the server is not reached"},
+		"INT":    {nil, syscall.SIGINT, 128 + int(syscall.SIGINT), ""},
+		"--try":  {[]string{"--try", "--timeout", "300ms"}, 0, 6, "the server is not reached"},
 		"--once": {[]string{"--once", "--every", "1s"}, 0, 75, "the period of --every is over"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,12 +33,18 @@ const (
 	onExitStay     = "stay"
 )
 
+// killMixed is the --kill-mode in which the program's first process passes
+// signals on.
+const killMixed = "mixed"
+
 // A Command is the command line of leader run.
 type Command struct {
 	candidate.Flags `set:"profile=stable"`
 	web.Hosts
 
-	StopTimeout time.Duration `placeholder:"TIME" help:"From SIGTERM to SIGKILL (default: 5s, or half of what the lease has room for)."`
+	StopTimeout time.Duration `placeholder:"TIME" help:"From SIGTERM to SIGKILL at the end of a term (default: 5s, or half of what the lease has room for). If it is given, it also bounds the program's end after INT, QUIT or TERM to leader run."`
+	StopSignal  string        `enum:"TERM,INT,QUIT,HUP,USR1,USR2" default:"TERM" placeholder:"TERM" help:"What the program gets in place of SIGTERM: TERM, INT (PostgreSQL's fast shutdown), QUIT, HUP, USR1, USR2."`
+	KillMode    string        `enum:"group,mixed" default:"group" placeholder:"group" help:"Who gets signals other than SIGKILL: all that the program has started (group), or its first process alone (mixed), for one that passes them on to its workers."`
 	OnExit      string        `placeholder:"release" enum:"release,campaign,restart,stay" default:"release" help:"When the program ends by itself: release and exit with its status; release and stand again (campaign); start it again (restart); keep leading without it (stay)."`
 	OnPromote   string        `placeholder:"CMD" help:"A shell command before the program starts in a new term."`
 	OnDemote    string        `placeholder:"CMD" help:"A shell command after it ended and before the lease is released."`
@@ -46,7 +52,7 @@ type Command struct {
 	Cgroup      string        `name:"cgroup" default:"auto" placeholder:"auto" help:"Run the program in a cgroup of its own and kill that, which reaches processes of other users, too (Linux): auto (where one can be had), off, require, or the path of the cgroup to make it in."`
 	AllowSetuid bool          `help:"Run a program that becomes another user (sudo, setuid) although it cannot be ended then."`
 	Slots       int           `short:"n" default:"1" placeholder:"N" help:"Let N hosts run the program at the same time: each leads one of the groups GROUP.1 to GROUP.N."`
-	Try         bool          `help:"End with status 75 at once if another leads: for cron, and whatever else starts it again."`
+	Try         bool          `help:"End with status 75 at once if another leads, and with 6 if the server is away: for cron, and whatever else starts it again."`
 	Once        bool          `help:"Let one host of all begin the program once in --every: for cron, with the same line on each host."`
 	Every       time.Duration `placeholder:"1m" help:"The period of --once: at most the time between two runs."`
 	ProofKey    string        `placeholder:"FILE" type:"existingfile" help:"Sign proofs that this host leads, by the group's key in FILE (leader token keygen), into the file $LEADER_PROOF_FILE for the program."`
@@ -61,6 +67,9 @@ type Command struct {
 func (Command) Help() string { //nolint:funlen // it is one text
 	return `Runs a program while this host leads the group, and ends it before another host may start its own.
 
+A service stays: leader run GROUP -- PROGRAM on each host. A job ends by itself, and each host would run it in turn as soon as the one
+before has ended: leader run --once GROUP -- PROGRAM in each host's crontab has one of them run it.
+
 The program gets SIGTERM, together with all that it has started, as soon as the term ends, or when no renewal was
 acknowledged for so long that only --stop-timeout is left; what lives after that gets SIGKILL before the trust window
 closes. That holds while leader run itself is stopped, killed or cut off: a guard process watches it. Nothing is released before all is gone.
@@ -72,7 +81,8 @@ NATS_CERT, NATS_KEY, LEADER_STORE, LEADER_ANNOUNCE_TO, LEADER_DASH_TOKEN, and NA
 uses them itself, another leader command for example, needs --pass-credentials. What is not leader's own stays (AWS_…, PGPASSWORD).
 
 ` + aboutHooks + aboutProofs + `Signals HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are passed on to the program's process group. After INT, QUIT or TERM
-leader run exits when the program has; the lease is kept for as long as it takes. HUP and INT have no effect where they were ignored
+leader run exits when the program has; the lease is kept for as long as it takes, or for --stop-timeout if that is given. Without
+a program that runs, INT, QUIT and TERM end leader run, and the others do nothing. HUP and INT have no effect where they were ignored
 when leader run was started (nohup, or & in a script), nor have they on the program. As process 1 of a container it collects orphans.
 
 With --slots N as many hosts run the program at the same time. The slots are groups of their own, GROUP.1 to GROUP.N, for all
@@ -82,8 +92,8 @@ host runs the program already, under the same --id, ends with status 1. With --h
 
 With --try it ends with status 75 as soon as it is known that another leads: one whose latest renewal the server has stored within the
 lease, or that renews. That is at once, unless the leader has just died: then it waits for the end of that lease, since otherwise every
-host would give up, and nobody would run the program. It also ends with 75 if the group is paused, if this host is unhealthy, or if the
-server is not reached within --timeout. With --slots it does when all slots are taken.
+host would give up, and nobody would run the program. It also ends with 75 if the group is paused, or if this host is unhealthy, and
+with 6 if the server is not reached within --timeout. With --slots it does when all slots are taken.
 
 With --once one host of all begins the program once in a period, and the others end with status 0: at once when it has begun, whatever
 becomes of it. Periods have the length --every and are counted from 1970 (UTC) by the clock of the host that starts leader run, as cron
@@ -98,7 +108,7 @@ With --try and --once the candidate's name is the host's and the process's (host
 overlap.
 
 Exit status: that of the program; 75 if another leads (--try), or if this host did not get to lead (--once); 128 + n if signal n ended it, or ended leader run while it did not lead; 126 if the
-program cannot be run, 127 if it does not exist; 2 wrong usage, 5 refused by the server, 1 other failures.
+program cannot be run, 127 if it does not exist; 2 wrong usage, 5 refused by the server, 6 if --try does not reach it, 1 other failures.
 
 Limits. Not even SIGKILL ends a process that hangs in the kernel. When a whole host or container is frozen, so is the
 guard: the program may run for some milliseconds after the thaw, which only LEADER_TERM, checked by what it writes to,
@@ -233,6 +243,7 @@ func (c Command) config(shell candidate.Shell, std app.Streams) (leader.Election
 		return cfg, lim, fmt.Errorf("%w: %w", app.ErrUsage, err)
 	}
 	cfg.DemoteTimeout = untilDead
+	cfg.Meta = withSlots(cfg.Meta, c.Slots)
 	return cfg, lim, nil
 }
 

@@ -66,7 +66,6 @@ func TestASignalBeforeAnythingElseEndsIt(t *testing.T) {
 		want  syscall.Signal
 	}{
 		"interrupted":         {app.SignalError{Signal: syscall.SIGINT}, syscall.SIGINT},
-		"the terminal left":   {app.SignalError{Signal: syscall.SIGHUP}, syscall.SIGHUP},
 		"its reader has left": {nil, syscall.SIGTERM},
 	} {
 		t.Run(name, func(t *testing.T) {

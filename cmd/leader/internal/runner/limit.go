@@ -206,7 +206,7 @@ func (r *runner) attempt(ctx context.Context) {
 	holders := make(map[*seat]holder)
 	for backoff := attemptInterval / 10; ; backoff = min(2*backoff, attemptInterval) {
 		if !r.session.Connected() && time.Since(begun) > r.c.Timeout {
-			r.giveUp(exitTaken, unreached)
+			r.giveUp(app.ExitTimeout, unreached)
 		} else if why := r.taken(ctx, holders); why != "" {
 			r.giveUp(exitTaken, why)
 		}

@@ -17,16 +17,15 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/guard"
-
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
-
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/clock"
+	"golang.org/x/sys/unix"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/candidate"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/clock"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/guard"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/proof"
 	"github.com/seed-ff2cb582/leader/store"
@@ -64,7 +63,8 @@ type runner struct {
 	seats    []*seat              // where it stands: one or, with --slots, one a slot
 	at       atomic.Pointer[seat] // where it leads, or did last
 
-	result chan int // the exit status, once
+	result chan int    // the exit status, once
+	warned atomic.Bool // that others have other --slots
 	// finished is set when there is one. It is atomic, not under mu, which some
 	// hold when they call finish.
 	finished atomic.Bool
@@ -92,6 +92,7 @@ func (c Command) run(signalled context.Context, path string, std app.Streams) er
 	r.parent = guard.Parent{
 		Window: clock.NewWindow(), Clock: clock.New(clock.Now), Passing: make(chan syscall.Signal, 16),
 		Aside: r.aside, Say: r.say, Stuck: r.resign,
+		Ending: guard.Ending{Signal: unix.SignalNum("SIG" + c.StopSignal), Alone: c.KillMode == killMixed, Bounded: c.StopTimeout > 0},
 	}
 	var err error
 	if r.cfg, r.parent.Limits, err = c.config(r.check, std); err != nil {
@@ -182,7 +183,7 @@ func (r *runner) connect(ctx context.Context) (*app.Session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if r.c.Try && !r.c.Dev {
-		late := time.AfterFunc(r.c.Timeout, func() { r.giveUp(exitTaken, unreached) })
+		late := time.AfterFunc(r.c.Timeout, func() { r.giveUp(app.ExitTimeout, unreached) })
 		defer late.Stop()
 	}
 	type connected struct {
@@ -351,7 +352,9 @@ func (r *runner) receive(sig syscall.Signal) {
 		case r.parent.Passing <- sig:
 		default: // a program that does not take the first sixteen
 		}
-	case guard.Ends(sig) || sig == syscall.SIGHUP:
+	// SIGHUP does not: a reload of all hosts is for the program that runs, and
+	// must leave the standbys.
+	case guard.Ends(sig):
 		r.finish(guard.ExitSignal + int(sig))
 	}
 }
@@ -504,6 +507,7 @@ func (r *runner) wait(info leader.LeaderInfo) {
 	if info.ID != "" && info.ID != r.cfg.InstanceID && !leads && !r.finished.Load() {
 		r.say("waiting: %q leads %s in term %d", info.ID, info.Group, info.Term)
 	}
+	r.compareSlots(info)
 }
 
 // once runs the program once, and reports whether it is to be started again.
@@ -517,6 +521,7 @@ func (r *runner) once(ctx context.Context, term leader.Term) bool {
 		<-ctx.Done()
 		return false
 	}
+	begun := time.Now()
 	v := r.runProgram(ctx, term)
 	told := r.end()
 	if told != 0 && !v.Ended {
@@ -547,6 +552,10 @@ func (r *runner) once(ctx context.Context, term leader.Term) bool {
 		r.say("the term is handed back")
 		r.resign(ctx)
 	default:
+		if r.c.OnExit == onExitRelease && !r.c.Once && !r.c.Try && time.Since(begun) < r.cfg.TTL {
+			r.say("warning: %s ended within a lease, and the next host starts it now. "+
+				"Of a job that ends by itself, --once lets one host of all begin one run in a period", r.argv[0])
+		}
 		return r.afterExit(ctx, v.Code)
 	}
 	<-ctx.Done()

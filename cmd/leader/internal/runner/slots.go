@@ -2,6 +2,8 @@ package runner
 
 import (
 	"context"
+	"maps"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/seed-ff2cb582/leader"
@@ -28,6 +30,31 @@ type seat struct {
 type contest interface {
 	Start(ctx context.Context) error
 	StopWithContext(ctx context.Context, opts leader.StopOptions) error
+}
+
+// slotsKey is the key of a record's Meta that has the --slots of its writer.
+const slotsKey = "slots"
+
+// withSlots returns the Meta of the records of a host that takes part in several
+// slots.
+func withSlots(meta map[string]string, slots int) map[string]string {
+	if slots < 2 {
+		return meta
+	}
+	all := map[string]string{slotsKey: strconv.Itoa(slots)}
+	maps.Copy(all, meta)
+	return all
+}
+
+// compareSlots warns, once, of a leader that counts other slots: more hosts than
+// either says may run the program. Each side sees the other where the other
+// leads a slot that both have.
+func (r *runner) compareSlots(info leader.LeaderInfo) {
+	theirs := info.Meta[slotsKey]
+	if r.c.Slots < 2 || theirs == "" || theirs == strconv.Itoa(r.c.Slots) || r.warned.Swap(true) {
+		return
+	}
+	r.say("warning: %q leads %s with --slots %s, and this host has --slots %d: give all hosts the same", info.ID, info.Group, theirs, r.c.Slots)
 }
 
 // twin returns the slot in which another process leads under the name of this

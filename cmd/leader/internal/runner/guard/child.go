@@ -13,6 +13,8 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -29,6 +31,7 @@ type Parent struct {
 	Clock   *clock.Clock
 	Window  *clock.Window
 	Limits  Limits
+	Ending  Ending
 	Passing chan syscall.Signal // to the program that runs
 
 	Cgroups    process.Cgroups // where the program's are made
@@ -54,8 +57,9 @@ type Child struct {
 	orders *outbox
 	told   chan report // closed at the end of the reports
 	last   report
-	silent bool // the guard stopped the program by itself
-	over   bool // the end was reported
+	silent bool      // the guard stopped the program by itself
+	awaits time.Time // when the user was last told that the program's end is waited for; zero if it is not
+	over   bool      // the end was reported
 	cgroup process.Cgroup
 
 	retry  process.Retry
@@ -88,19 +92,32 @@ func (p *Parent) Start(term string, first Order) (c *Child, err error) {
 	if err != nil && p.NeedCgroup {
 		return nil, err
 	}
-	first.Op, first.Limits, first.Until = opStart, p.Limits, p.Window.End(term)
+	first.Op, first.Limits, first.Ending, first.Until = opStart, p.Limits, p.Ending, p.Window.End(term)
 	first.Cgroup, first.NeedCgroup = string(own), p.NeedCgroup
 	if c, err = p.engage(term); err != nil {
 		own.Remove()
 		return nil, err
 	}
 	c.cgroup, c.name = own, first.Argv[0]
-	c.orders.put(first)
+	c.orders.put(activated(first))
 	return c, nil
 }
 
-// engage starts the guard's process, with the two pipes as its files 3 and 4.
-// The candidate closes its copies of the guard's ends at once: the end of
+// activated returns the order to start a program that systemd's sockets are for
+// (see sd_listen_fds(3)): LISTEN_PID has to be the number of the program, and
+// was ours. A shell that becomes the program knows it.
+func activated(first Order) Order {
+	if !slices.Contains(first.Env, "LISTEN_PID="+strconv.Itoa(os.Getpid())) {
+		return first
+	}
+	first.Argv = append([]string{"sh", "-c", `LISTEN_PID=$$ && export LISTEN_PID && exec "$@"`, "sh", first.Path}, first.Argv[1:]...)
+	first.Path = "/bin/sh"
+	return first
+}
+
+// engage starts the guard's process, with the two pipes as its files. They get
+// the lowest numbers that nothing was passed to leader run by: files that it was
+// started with are the program's. The candidate closes its copies of the guard's ends at once: the end of
 // either process then shows as the end of a pipe.
 func (p *Parent) engage(term string) (*Child, error) {
 	ordersR, ordersW, err := os.Pipe()
@@ -119,8 +136,9 @@ func (p *Parent) engage(term string) (*Child, error) {
 	if err == nil {
 		// A session of its own: what stops or ends the candidate's process
 		// group is not to reach the guard.
-		c.guard, c.exited, err = p.Reaper.Start(self, []string{"leader", "run-guard"}, &syscall.ProcAttr{
-			Env: os.Environ(), Files: []uintptr{0, 1, 2, ordersR.Fd(), reportsW.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},
+		files, orders, reports := process.Beside(ordersR.Fd(), reportsW.Fd())
+		c.guard, c.exited, err = p.Reaper.Start(self, []string{"leader", "run-guard", strconv.Itoa(orders), strconv.Itoa(reports)}, &syscall.ProcAttr{
+			Env: os.Environ(), Files: files, Sys: &syscall.SysProcAttr{Setsid: true},
 		})
 	}
 	if err != nil {
@@ -169,16 +187,28 @@ func (c *Child) Follow(ctx context.Context) Verdict {
 			c.orders.put(Order{Op: opStop})
 		case sig := <-c.Passing:
 			c.orders.put(Order{Op: opSignal, Signal: int(sig)})
+			if Ends(sig) && !c.Ending.Bounded {
+				c.await(time.Now())
+			}
 		case <-c.Window.Moved:
 			c.orders.put(Order{Op: opTrust, Until: c.Window.End(c.term)})
 		case <-look.C:
 			c.Clock.Sample()
 			c.overdue()
+			if now := time.Now(); !c.awaits.IsZero() && now.Sub(c.awaits) >= time.Minute {
+				c.await(now)
+			}
 		}
 	}
 	c.clear()
 	late := c.last.Err != "" && c.last.Code == 0
 	return Verdict{Code: c.last.Code, Err: c.last.Err, Ended: c.over && !late, Late: late, Broken: c.silent || !c.over}
+}
+
+// await tells the user that leader run ends when the program has.
+func (c *Child) await(now time.Time) {
+	c.awaits = now
+	c.Say("waiting for %s, process %d, to end", c.name, c.pid)
 }
 
 // hear takes in a report, and tells the user in words.
@@ -189,7 +219,7 @@ func (c *Child) hear(ctx context.Context, r report) {
 		c.Say("started %s as process %d", c.name, r.PID)
 	case evStopping:
 		c.silent = c.silent || r.Why == whySilent
-		c.Say("stopping %s: %s", c.name, stopReasons(r.Why))
+		c.Say("stopping %s: %s; SIGKILL follows in %v", c.name, stopReasons(r.Why), c.Limits.Stop)
 	case evAhead:
 		c.Say("%s", process.AheadWords(r.Denied, os.Geteuid()))
 	case evDeaf:
@@ -215,6 +245,8 @@ func stopReasons(why string) string {
 		return "no renewal was acknowledged in time"
 	case whyRest:
 		return "it ended, and left processes behind"
+	case whyAsked:
+		return "leader run was told to end"
 	default:
 		return "the term is over"
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,13 +35,25 @@ func TestMain(m *testing.M) {
 		err = gate.Close()
 	}
 	if err == nil {
-		err = Command{}.Run()
+		err = run(os.Args[2:])
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "guard:", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// run is run-guard, with the numbers of its pipes.
+func run(numbers []string) (err error) {
+	var c Command
+	if c.Orders, err = strconv.Atoi(numbers[0]); err == nil {
+		c.Reports, err = strconv.Atoi(numbers[1])
+	}
+	if err != nil {
+		return err
+	}
+	return c.Run()
 }
 
 // The first order is as large as the program's environment, and a pipe is not.

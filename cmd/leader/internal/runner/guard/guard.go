@@ -21,24 +21,24 @@ import (
 // it in time. The command is hidden: leader run starts its own file again with
 // it. A second process it has to be, since one that is frozen or killed ends
 // nothing.
-type Command struct{}
-
-// The guard's files besides the standard ones, which are the program's.
-const (
-	ordersFD  = 3
-	reportsFD = 4
-)
+//
+// Its arguments are the numbers of its two pipes, which have defaults for a
+// leader run of an earlier version whose file was replaced.
+type Command struct {
+	Orders  int `arg:"" optional:"" default:"3"`
+	Reports int `arg:"" optional:"" default:"4"`
+}
 
 // Run guards one run of a program.
-func (Command) Run() error {
+func (c Command) Run() error {
 	// The program must not hold them: their end tells of ours.
-	syscall.CloseOnExec(ordersFD)
-	syscall.CloseOnExec(reportsFD)
-	orders, reports := os.NewFile(ordersFD, "orders"), os.NewFile(reportsFD, "reports")
+	syscall.CloseOnExec(c.Orders)
+	syscall.CloseOnExec(c.Reports)
+	orders, reports := os.NewFile(uintptr(c.Orders), "orders"), os.NewFile(uintptr(c.Reports), "reports") //nolint:gosec // small numbers
 	in := json.NewDecoder(orders)
 	var first Order
 	if err := in.Decode(&first); err != nil || first.Op != opStart {
-		return fmt.Errorf("run-guard is for leader run to start, and wants its orders on file %d: %w", ordersFD, err)
+		return fmt.Errorf("run-guard is for leader run to start, and wants its orders on file %d: %w", c.Orders, err)
 	}
 	// Before the program starts: whatever it orphaned earlier would go to the
 	// candidate, which looks for it only at the end.
@@ -49,7 +49,7 @@ func (Command) Run() error {
 	// which passes it on. Not signal.Ignore, which the program would inherit.
 	signal.Notify(make(chan os.Signal, 1), Signals()...)
 	g := &guard{
-		Reaper: process.NewReaper(), out: json.NewEncoder(reports), Err: os.Stderr, Limits: first.Limits, until: first.Until,
+		Reaper: process.NewReaper(), out: json.NewEncoder(reports), Err: os.Stderr, Limits: first.Limits, ending: first.Ending, until: first.Until,
 		cgroup: process.Cgroup(first.Cgroup), doubt: !process.MaySignalAll(),
 	}
 	defer g.Reaper.Close()
@@ -86,6 +86,7 @@ type guard struct {
 	out    *json.Encoder
 	Err    io.Writer // for the user, once nobody takes in the reports
 	Limits Limits
+	ending Ending
 	cgroup process.Cgroup
 
 	until    int64 // the end of the trust window
@@ -197,19 +198,23 @@ func (g *guard) obey(o Order) {
 	case opTrust:
 		g.until = max(g.until, o.Until)
 	case opSignal:
-		sig := syscall.Signal(o.Signal)
-		// The group alone, as a terminal does: a descendant that left it has
-		// asked not to be told.
-		g.Reaper.Signal(g.pid, sig, true)
+		sig := g.ending.passed(syscall.Signal(o.Signal))
+		if Ends(syscall.Signal(o.Signal)) && g.ending.Bounded && g.stopping == "" {
+			g.stop(whyAsked, sig)
+			return
+		}
+		// The group and not all descendants, as a terminal does: one that left
+		// the group has asked not to be told.
+		g.Reaper.Signal(g.pid, sig, !g.ending.Alone)
 		if Ends(sig) {
 			// The user must know: the end that they wait for may not come.
 			g.deaf(sig, process.SignalBelow(0, g.pid, true).Denied)
 		}
 	case opStop:
-		g.stop(whyTold)
+		g.stop(whyTold, g.ending.signal())
 	case opOrphan:
 		g.orphan = true
-		g.stop(whyOrphan)
+		g.stop(whyOrphan, g.ending.signal())
 	default:
 	}
 }
@@ -243,11 +248,14 @@ func (g *guard) deadline() int64 { return min(g.killBy, g.Limits.killAt(g.until)
 func (g *guard) act(now int64) {
 	switch {
 	case g.stopping == "" && g.status != nil && !g.lags(now):
-		g.stop(whyRest)
+		g.stop(whyRest, g.ending.signal())
 	case g.stopping == "" && now >= g.Limits.stopAt(g.until):
-		g.stop(whySilent)
+		g.stop(whySilent, g.ending.signal())
 	case g.stopping == "" && g.lookAt != 0 && now >= g.lookAt:
 		g.look(now)
+	}
+	if g.stopping != "" && g.ending.Alone && g.status != nil && !g.lags(now) {
+		g.killBy = min(g.killBy, now) // nobody is left who could end the rest
 	}
 	// Not in the switch: a stop that comes at the deadline itself, after a
 	// suspension for example, is followed by SIGKILL at once.
@@ -284,24 +292,24 @@ func (g *guard) look(now int64) {
 	g.lookAt = now + int64(g.looked)
 }
 
-// stop asks all to end. A stopped process is continued, so that it can. SIGTERM
-// goes first, so that it is the first thing that a process meets when it is
-// continued.
+// stop asks all to end, by a signal. A stopped process is continued, so that it
+// can. The signal goes first, so that it is the first thing that a process meets
+// when it is continued.
 //
-// Whom SIGTERM does not reach is told apart: the cgroup's SIGKILL will reach
+// Whom the signal does not reach is told apart: the cgroup's SIGKILL will reach
 // the one (deaf), and nothing the other (denied). Of both the user hears now,
 // while there is time to do something.
-func (g *guard) stop(why string) {
+func (g *guard) stop(why string, sig syscall.Signal) {
 	if g.stopping != "" || g.finished() {
 		return
 	}
 	g.stopping, g.killBy = why, clock.Now()+int64(g.Limits.Stop)
-	met := g.signalAll(syscall.SIGTERM).Denied
+	met := g.ask(sig).Denied
 	g.signalAll(syscall.SIGCONT)
 	_ = g.report(report{Event: evStopping, Why: why}) // as above
 	stuck := g.cgroup.Excuse(met)
 	if len(stuck) < len(met) {
-		g.deaf(syscall.SIGTERM, met)
+		g.deaf(sig, met)
 	}
 	g.deny(stuck)
 }
@@ -317,6 +325,16 @@ func (g *guard) kill(now int64) {
 		met.Denied = g.cgroup.Excuse(met.Denied)
 	}
 	g.deny(met.Denied)
+}
+
+// ask sends the signal of a stop to whom it is for. Who cannot be signalled is
+// found in either case: SIGKILL is for all.
+func (g *guard) ask(sig syscall.Signal) process.Round {
+	if !g.ending.Alone {
+		return g.signalAll(sig)
+	}
+	g.Reaper.Signal(g.pid, sig, false)
+	return process.SignalBelow(0, g.pid, true)
 }
 
 // signalAll signals the program's group at once, and then who has left it. The

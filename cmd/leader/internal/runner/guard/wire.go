@@ -16,6 +16,7 @@ type Order struct {
 	Argv   []string `json:"argv,omitempty"`
 	Env    []string `json:"env,omitempty"`
 	Limits Limits   `json:"limits,omitzero"`
+	Ending Ending   `json:"ending,omitzero"`
 	// Cgroup is the directory of the program's own cgroup, or empty, with
 	// opStart.
 	Cgroup string `json:"cgroup,omitempty"`
@@ -99,6 +100,7 @@ const (
 // Why a program is being stopped.
 const (
 	whyTold   = "told"
+	whyAsked  = "asked"    // leader run was told to end
 	whySilent = "silent"   // no renewal came in time
 	whyOrphan = "orphaned" // the candidate died
 	whyRest   = "rest"     // the program ended, and left others behind

@@ -1,0 +1,59 @@
+package output
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAQueueDropsWhatNobodyReadsAndSaysHowMuch(t *testing.T) {
+	reader, writer := io.Pipe()
+	q := NewQueue(writer)
+	const line = "a line\n"
+	// Twice as much as it holds, while nobody reads.
+	for range 2 * maxQueued / len(line) {
+		if n, err := q.Write([]byte(line)); n != len(line) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	read := make(chan string)
+	go func() {
+		b, _ := io.ReadAll(reader) // what there is
+		read <- string(b)
+	}()
+	if err := q.Close(time.Minute); err != nil {
+		t.Error(err)
+	}
+	_ = writer.Close()
+	text := <-read
+	_, said, _ := strings.Cut(text, "leader: ")
+	if kept := strings.Count(text, line); kept < maxQueued/len(line)/2 || !strings.Contains(said, " lines were dropped here") {
+		t.Errorf("%d lines were kept, and it says %q", kept, said)
+	}
+}
+
+func TestAQueueClosesAlthoughNobodyReads(t *testing.T) {
+	reader, writer := io.Pipe()
+	defer func() { _ = reader.Close() }()
+	q := NewQueue(writer)
+	if _, err := q.Write([]byte("a line\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Close(time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if _, err := q.Write([]byte("more\n")); err == nil {
+		t.Error("a closed queue takes a line")
+	}
+}
+
+func TestAQueueReportsThatItsOutputFails(t *testing.T) {
+	reader, writer := io.Pipe()
+	_ = reader.Close()
+	q := NewQueue(writer)
+	_, _ = q.Write([]byte("a line\n")) // it is not known yet
+	if err := q.Close(time.Minute); err == nil {
+		t.Error("the closed pipe is no error")
+	}
+}
