@@ -601,7 +601,7 @@ func TestEachCandidateSaysWhichServerItWaitsFor(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"run jobs --server nats://127.0.0.1:1 -- true", "campaign jobs --server nats://127.0.0.1:1", "agent --listen 127.0.0.1:0 --server nats://127.0.0.1:1"} {
 		r := follow(t, strings.Fields(args))
-		r.awaitSaid("leader: waiting for nats://127.0.0.1:1\n")
+		r.awaitSaid("leader: waiting for nats://127.0.0.1:1: ")
 		r.signal(syscall.SIGTERM)
 		r.end()
 	}

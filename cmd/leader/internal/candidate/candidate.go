@@ -17,6 +17,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 	"github.com/seed-ff2cb582/leader/rollcall"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
@@ -139,33 +140,38 @@ func (f Flags) AcquireGrace() leader.AcquireGrace {
 	}
 }
 
-// Connect connects for a candidate: it waits for a server that is not there
-// yet, which it says, but not for one that refuses it.
+// Connect connects for a candidate: it waits for a server whatever keeps it
+// away, which it says, but not for one that refuses the login.
 func (f Flags) Connect(ctx context.Context, command string, say io.Writer) (*app.Session, error) {
-	s, err := f.connect(ctx, command, say)
-	if err == nil && !s.Connected() {
-		fmt.Fprintln(say, "leader: waiting for", s.URL) // the election does
-	}
-	return s, err
-}
-
-func (f Flags) connect(ctx context.Context, command string, say io.Writer) (*app.Session, error) {
-	opts := []nats.Option{
+	opts := append(natsconn.Outages(func(text string) { app.Say(say, errors.New(text)) }),
 		// Without a buffer: what waits there for a reconnection would be
 		// written when it is long given up.
 		nats.ReconnectBufSize(-1),
 		// Whose credentials ran out is back when they have been renewed.
 		nats.IgnoreAuthErrorAbort(),
-	}
+	)
 	s, err := f.Open(command, opts...)
 	switch {
-	case app.Unreachable(err) && f.OnNATS():
-		return f.Open(command, append(opts, nats.RetryOnFailedConnect(true))...)
+	case err != nil && f.OnNATS() && !natsconn.Refused(err):
+		// What is wrong with the flags is found again.
+		s, again := f.Open(command, append(opts, nats.RetryOnFailedConnect(true))...)
+		if again == nil && !s.Connected() {
+			app.Say(say, fmt.Errorf("waiting for %s: %w", s.URL, cause(err))) // the election does
+		}
+		return s, again
 	case store.Classify(err) == store.Transient:
 		app.Say(say, fmt.Errorf("waiting for the store: %w", err))
 		return f.reopen(ctx, command)
 	}
 	return s, err
+}
+
+// cause returns why a connection failed, without what is said anyway.
+func cause(err error) error {
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
+		err = next
+	}
+	return err
 }
 
 // reopen opens a store elsewhere than on NATS, as soon as its servers answer.
