@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -137,5 +140,38 @@ func TestForeignTTLIsHowLongARecordOfAnotherProgramIsBelieved(t *testing.T) {
 		if _, stderr := l.run(2, args...); !strings.Contains(stderr, "--foreign-ttl 2s: must be 0, or from --ttl (3s) to 1h") {
 			t.Errorf("%s: %q", command, stderr)
 		}
+	}
+}
+
+// fitLater is a check that passes from its third run on, which it notes in a
+// file.
+func fitLater(file string) string {
+	return fmt.Sprintf("echo asked >> %[1]s; [ $(wc -l < %[1]s) -ge 3 ]", file)
+}
+
+func TestACampaignDoesNotStandBeforeItsCheckHasPassed(t *testing.T) {
+	needsUnix(t)
+	t.Parallel()
+	l := newReadLab(t)
+	log := filepath.Join(t.TempDir(), "log")
+	f := l.follow("campaign", "solo", "--id", "a", "--check", fitLater(log), "--check-interval", "1s", "--json")
+	var tr transition
+	f.next(&tr)
+	asked, err := os.ReadFile(log)
+	if err != nil || strings.Count(string(asked), "asked") < 3 {
+		t.Errorf("%s %s after the checks %q (%v)", tr.Event, tr.Reason, asked, err)
+	}
+}
+
+// Its second check interrupts it.
+func TestAnInterruptEndsACampaignThatIsNotFit(t *testing.T) {
+	needsUnix(t)
+	t.Parallel()
+	l := newReadLab(t)
+	asked := filepath.Join(t.TempDir(), "asked")
+	code, out, stderr := execute(t, []string{"NATS_URL=" + l.url},
+		"campaign", "solo", "--check", "[ ! -e "+asked+" ] || kill -INT $PPID; : > "+asked+"; false", "--check-interval", "1s")
+	if code != 0 || out != "" || strings.Count(stderr, "leader: waiting: this host is not fit to lead: the check failed\n") != 1 {
+		t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
 	}
 }

@@ -2,20 +2,32 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
+	"encoding"
 	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/reference"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
@@ -81,7 +93,7 @@ func golden(t *testing.T, file string, got []byte) {
 
 func TestReferenceIsCurrent(t *testing.T) {
 	t.Parallel()
-	if tags != "" {
+	if natsOnly() {
 		t.Skip("the reference is that of the whole command: its help names all stores")
 	}
 	cli := model(t)
@@ -107,31 +119,6 @@ func TestReferenceIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, repository("docs/cli.md"), page)
-}
-
-// The help of --store names each kind of store that this program opens, and no
-// other: built with natsonly it opens one kind.
-func TestTheHelpOfStoreNamesWhatTheProgramOpens(t *testing.T) {
-	t.Parallel()
-	var want []string
-	for _, d := range stores.Drivers() {
-		want = append(want, d.Schemes[0]+"://")
-	}
-	flags := 0
-	for _, node := range model(t).Leaves(true) {
-		for _, flag := range node.Flags {
-			if flag.Name != "store" || node.Name == "demo" { // whose help refers to leader doctor
-				continue
-			}
-			flags++
-			if got := regexp.MustCompile(`[a-z][a-z0-9+]*://`).FindAllString(flag.Help, -1); !slices.Equal(got, want) {
-				t.Errorf("leader %s --store: the help names %v, and the program opens %v", node.Path(), got, want)
-			}
-		}
-	}
-	if flags < 10 {
-		t.Errorf("%d commands take --store", flags)
-	}
 }
 
 // jsonFlag is how a command that prints JSON is told to.
@@ -160,6 +147,147 @@ func directory(pkg string) string {
 		return ""
 	}
 	return filepath.Join("..", "..", filepath.FromSlash(path))
+}
+
+// A fieldSource describes the fields of what a command prints as JSON, by the
+// comments of their types.
+type fieldSource struct {
+	dir func(pkg string) string // where a package is, "" if it has no source
+
+	comments map[string]string // by "pkg.Type.Field"
+	loaded   map[string]bool
+}
+
+// A field has a path like candidates[].id and a type as JSON has it.
+type field struct{ path, kind, help string }
+
+// describe returns a list of the fields of a value's JSON.
+func (s *fieldSource) describe(value any) (string, error) {
+	var fields []field
+	err := s.walk(reflect.TypeOf(value), "", &fields)
+	var list strings.Builder
+	for _, f := range fields {
+		line := "- `" + f.path + "` " + f.kind
+		if f.help != "" {
+			line += ": " + strings.NewReplacer("<", `\<`, "*", `\*`).Replace(f.help)
+		}
+		list.WriteString(strings.ReplaceAll(ansi.Wordwrap(line, 118, " "), "\n", "\n  ") + "\n")
+	}
+	return list.String(), err
+}
+
+// walk adds the fields of a type, whose place is the path.
+func (s *fieldSource) walk(t reflect.Type, path string, fields *[]field) error {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		if t.Kind() == reflect.Slice {
+			path += "[]"
+		}
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || leaf(t) {
+		return nil
+	}
+	if err := s.load(t.PkgPath()); err != nil {
+		return err
+	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			if err := s.walk(f.Type, path, fields); err != nil {
+				return err
+			}
+			continue
+		}
+		if name == "-" || !f.IsExported() {
+			continue
+		}
+		full := strings.TrimPrefix(path+"."+cmp.Or(name, f.Name), ".")
+		*fields = append(*fields, field{full, jsonKind(f.Type), s.comments[key(t.PkgPath(), t.Name(), f.Name)]})
+		if err := s.walk(f.Type, full, fields); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func key(pkg, typ, field string) string { return pkg + "." + typ + "." + field }
+
+// leaf reports whether a type is printed as one value.
+func leaf(t reflect.Type) bool {
+	text := reflect.TypeFor[encoding.TextMarshaler]()
+	return t.Implements(text) || reflect.PointerTo(t).Implements(text)
+}
+
+func jsonKind(t reflect.Type) string {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return jsonKind(t.Elem())
+	case t == reflect.TypeFor[time.Time]():
+		return "time"
+	case t == reflect.TypeFor[time.Duration]():
+		return "number (nanoseconds)"
+	case t == reflect.TypeFor[[]byte]():
+		return "string (base64)"
+	case leaf(t):
+		return "string"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "boolean"
+	case reflect.String:
+		return "string"
+	case reflect.Slice, reflect.Array:
+		return "list"
+	case reflect.Struct, reflect.Map:
+		return "object"
+	default:
+		return "number"
+	}
+}
+
+// load reads the comments of a package's types.
+func (s *fieldSource) load(pkg string) error {
+	if s.loaded == nil {
+		s.loaded, s.comments = map[string]bool{}, map[string]string{}
+	}
+	dir := s.dir(pkg)
+	if s.loaded[pkg] || dir == "" {
+		return nil
+	}
+	s.loaded[pkg] = true
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return fmt.Errorf("comments of %s: %w", pkg, err)
+		}
+		s.collect(pkg, file)
+	}
+	return nil
+}
+
+func (s *fieldSource) collect(pkg string, file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		if st, ok := spec.Type.(*ast.StructType); ok {
+			for _, f := range st.Fields.List {
+				text := cmp.Or(f.Doc.Text(), f.Comment.Text())
+				for _, name := range f.Names {
+					s.comments[key(pkg, spec.Name.Name, name.Name)] = strings.Join(strings.Fields(text), " ")
+				}
+			}
+		}
+		return true
+	})
 }
 
 func TestEveryCommandShowsExamplesAndExitStatus(t *testing.T) {
@@ -215,39 +343,6 @@ func TestHelpOfTheProgram(t *testing.T) {
 	}
 }
 
-func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ line, want, see string }{
-		{"gte reports", `leader: unexpected argument gte, did you mean "get"?`, "leader"},
-		{"frobnicate", `leader: unexpected argument frobnicate`, "leader"},
-		{"ls --wach", `leader: unknown flag --wach, did you mean "--watch"?`, "leader ls"},
-		{"ls -o xml", `leader: --output must be one of "table","wide","json","yaml","name" but got "xml"`, "leader ls"},
-		{"get", `leader: get: <group>: is required`, "leader get"},
-		{"get a b", `leader: unexpected argument b`, "leader get"},
-		{"history show", `leader: history show: <group>: is required`, "leader history show"},
-		{"run reports", `leader: expected "<program> ..."`, "leader run"},
-		{
-			"run reports sh -c true", "leader: -c stands after the program: write -- before it, and what follows is the program's\n" +
-				"leader:   leader run reports -- sh -c true", "leader run",
-		},
-		{
-			"run reports ./x -v --on-exit=stay a", "leader: -v stands after the program: write -- before it, and what follows is the program's\n" +
-				"leader:   leader run reports -- ./x -v --on-exit=stay a", "leader run",
-		},
-		{"help gte", `leader: unexpected argument gte, did you mean "get"?`, "leader"},
-		{"token", `leader: expected one of "verify", "keygen", "sign"`, "leader token"},
-		{"ls --timeout soon", `leader: --timeout: expected duration but got "soon": time: invalid duration "soon"`, "leader ls"},
-		{"completion tcsh", `leader: <shell> must be one of "bash","zsh","fish","powershell" but got "tcsh"`, "leader completion"},
-		{"dash --http nope", `leader: dash: --http "nope": must be HOST:PORT, such as 127.0.0.1:9464, or :9464 for every address of the machine`, "leader dash"},
-		{"run --http 8080 g -- true", `leader: run: --http "8080": must be HOST:PORT, such as 127.0.0.1:9464, or :9464 for every address of the machine`, "leader run"},
-	} {
-		code, out, stderr := runProgram(t, nil, strings.Fields(c.line)...)
-		if want := c.want + "\nleader: see " + c.see + " --help\n"; code != 2 || out != "" || stderr != want {
-			t.Errorf("leader %s: exit status %d, stdout %q, stderr %q, want %q", c.line, code, out, stderr, want)
-		}
-	}
-}
-
 func TestHelpIsACommandToo(t *testing.T) {
 	t.Parallel()
 	for line, same := range map[string]string{
@@ -271,6 +366,63 @@ func TestHelpFitsATerminalOf80Columns(t *testing.T) {
 				t.Errorf("%s --help: %d columns: %s", node.FullPath(), n, line)
 			}
 		}
+	}
+}
+
+func TestCommandHasTheSameHelpWithoutTheOthers(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	help := func(parser *kong.Kong, line []string) string {
+		out.Reset()
+		_, _ = parser.Parse(line) // help comes first, whatever else is wrong
+		return out.String()
+	}
+	build := func(opts ...kong.Option) *kong.Kong {
+		parser, err := newParser(app.Streams{Out: &out, Err: &out}, nil, func(int) {}, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parser
+	}
+	whole := build()
+	for _, node := range whole.Model.Leaves(false) {
+		line := slices.Concat(strings.Fields(node.FullPath())[1:], []string{"--help"})
+		part := build(alone(line))
+		if got, want := help(part, line), help(whole, line); got != want {
+			t.Errorf("%q: %s\nwant %s", line, got, want)
+		}
+		known, want := len(part.Model.Children), 1
+		if slices.Contains([]string{"completion", "man", "__complete"}, line[0]) {
+			want = len(whole.Model.Children)
+		}
+		if known != want {
+			t.Errorf("%q is parsed among %d commands, want %d", line, known, want)
+		}
+	}
+}
+
+// The help of --store names each kind of store that this program opens, and no
+// other: built with natsonly it opens one kind.
+func TestTheHelpOfStoreNamesWhatTheProgramOpens(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for _, d := range stores.Drivers() {
+		want = append(want, d.Schemes[0]+"://")
+	}
+	flags := 0
+	for _, node := range model(t).Leaves(true) {
+		for _, flag := range node.Flags {
+			if flag.Name != "store" || node.Name == "demo" { // whose help refers to leader doctor
+				continue
+			}
+			flags++
+			if got := regexp.MustCompile(`[a-z][a-z0-9+]*://`).FindAllString(flag.Help, -1); !slices.Equal(got, want) {
+				t.Errorf("leader %s --store: the help names %v, and the program opens %v", node.Path(), got, want)
+			}
+		}
+	}
+	if flags < 10 {
+		t.Errorf("%d commands take --store", flags)
 	}
 }
 
@@ -374,4 +526,403 @@ func childOf(node *kong.Node, name string) *kong.Node {
 		}
 	}
 	return nil
+}
+
+// bashComplete asks a bash with the script loaded for what it would offer at
+// the end of the line. _init_completion is what the package bash-completion
+// has.
+const bashComplete = `
+_init_completion() {
+	read -ra words <<<"$LINE"
+	[[ $LINE == *[[:space:]] ]] && words+=("")
+	cword=$((${#words[@]} - 1)) cur=${words[cword]} prev=${words[cword - 1]}
+}
+__ltrim_colon_completions() { :; }
+compopt() { :; }
+source "$SCRIPT"
+COMP_TYPE=63 # the names are listed, with what they mean
+COMP_LINE=$LINE COMP_POINT=${#LINE}
+__start_leader
+printf '%s\n' "${COMPREPLY[@]%% *}"
+`
+
+func TestBashCompletes(t *testing.T) {
+	t.Parallel()
+	needsUnix(t)
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed")
+	}
+	url := electionsToComplete(t)
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte(scriptFor(t, "bash")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checkShell(t, url, func(line string, env ...string) []string {
+		cmd := command(t, append(env, "SCRIPT="+script, "LINE="+line, "HOME="+t.TempDir(), "XDG_CONFIG_HOME=",
+			"PATH="+linked(t)+string(os.PathListSeparator)+os.Getenv("PATH")))
+		cmd.Path, cmd.Args = bash, []string{"bash", "-c", bashComplete}
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		return offered(string(out))
+	})
+}
+
+func scriptFor(t *testing.T, shell string) string {
+	t.Helper()
+	code, out, stderr := runProgram(t, nil, "completion", shell)
+	if code != 0 || stderr != "" || !strings.Contains(out, " __complete ") {
+		t.Fatalf("%s: exit status %d, stderr %q\n%s", shell, code, stderr, out)
+	}
+	return out
+}
+
+func TestOtherShellsHaveScriptsToo(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"zsh", "fish", "powershell"} {
+		scriptFor(t, shell)
+	}
+}
+
+func checkShell(t *testing.T, url string, ask func(string, ...string) []string) {
+	t.Helper()
+	for _, c := range []struct {
+		line string
+		want []string // after the last =, where bash begins a word
+	}{
+		{"leader st", []string{"step-down"}},
+		{"leader help st", []string{"step-down"}},
+		{"leader ls --ou", []string{"--output"}},
+		{"leader ls -o y", []string{"yaml"}},
+		{"leader history en", []string{"enable"}},
+		{"leader get -s " + url + " jo", []string{"jobs.eu"}},
+		{"leader get --server=" + url + " ", []string{"a=b", "jobs.eu", "reports"}},
+		{"leader get -s " + url + " a=", []string{"b"}},
+		{"leader ls --output=js", []string{"json"}},
+	} {
+		got := ask(c.line)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q: offered %q, want %q", c.line, got, c.want)
+		}
+	}
+	if got := ask("leader get re", "NATS_URL="+url); !slices.Equal(got, []string{"reports"}) {
+		t.Errorf("with NATS_URL: offered %q", got)
+	}
+}
+
+// offered returns the words without what they mean, in order.
+func offered(out string) (words []string) {
+	for line := range strings.Lines(out) {
+		if word, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); word != "" {
+			words = append(words, word)
+		}
+	}
+	slices.Sort(words)
+	return words
+}
+
+// linked returns a directory with the program under the name that the scripts
+// complete.
+func linked(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Symlink(program, filepath.Join(dir, "leader")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// electionsToComplete returns the URL of a server with three groups in the
+// default bucket.
+func electionsToComplete(t *testing.T) string {
+	t.Helper()
+	url := devtest.Serve(t)
+	nc, _ := devtest.Connect(t, url)
+	for _, group := range []string{"reports", "jobs.eu", "a=b"} {
+		e, err := leader.NewElection(nc, leader.ElectionConfig{
+			Bucket: "leaders", BucketAutoCreate: true, Group: group, InstanceID: "w1", TTL: 30 * time.Second, HeartbeatInterval: time.Second,
+			AcquireGrace: leader.GraceOff,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		promoted := make(chan struct{})
+		e.OnPromote(func(context.Context, string) { close(promoted) })
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Stop() })
+		select {
+		case <-promoted:
+		case <-time.After(patience):
+			t.Fatalf("nobody leads %s", group)
+		}
+	}
+	return url
+}
+
+func TestCompletionNeedsNoServer(t *testing.T) {
+	t.Parallel()
+	var lc net.ListenConfig
+	silent, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	for _, url := range []string{"nats://127.0.0.1:1", "nats://" + silent.Addr().String(), "://"} {
+		code, out, _ := runProgram(t, nil, "__complete", "get", "--server", url, "")
+		if code != 0 || out != ":4\n" {
+			t.Errorf("%s: exit status %d, stdout %q", url, code, out)
+		}
+	}
+}
+
+func TestCompletionLeavesForgottenGroupsOut(t *testing.T) {
+	l := forgetOne(t)
+	for _, c := range []struct {
+		line string
+		want bool
+	}{{"get ", false}, {"watch ", false}, {"ls --all ", true}, {"ls -a ", true}} {
+		out, _ := l.run(0, append([]string{"__complete"}, strings.Split(c.line, " ")...)...)
+		if !strings.Contains(out, "other\t") || strings.Contains(out, steered) != c.want {
+			t.Errorf("leader %s: offered\n%s", c.line, out)
+		}
+	}
+}
+
+func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ line, want, see string }{
+		{"gte reports", `leader: unexpected argument gte, did you mean "get"?`, "leader"},
+		{"frobnicate", `leader: unexpected argument frobnicate`, "leader"},
+		{"ls --wach", `leader: unknown flag --wach, did you mean "--watch"?`, "leader ls"},
+		{"ls -o xml", `leader: --output must be one of "table","wide","json","yaml","name" but got "xml"`, "leader ls"},
+		{"get", `leader: get: <group>: is required`, "leader get"},
+		{"get a b", `leader: unexpected argument b`, "leader get"},
+		{"history show", `leader: history show: <group>: is required`, "leader history show"},
+		{"run reports", `leader: expected "<program> ..."`, "leader run"},
+		{
+			"run reports sh -c true", "leader: -c stands after the program: write -- before it, and what follows is the program's\n" +
+				"leader:   leader run reports -- sh -c true", "leader run",
+		},
+		{
+			"run reports ./x -v --on-exit=stay a", "leader: -v stands after the program: write -- before it, and what follows is the program's\n" +
+				"leader:   leader run reports -- ./x -v --on-exit=stay a", "leader run",
+		},
+		{"help gte", `leader: unexpected argument gte, did you mean "get"?`, "leader"},
+		{"token", `leader: expected one of "verify", "keygen", "sign"`, "leader token"},
+		{"ls --timeout soon", `leader: --timeout: expected duration but got "soon": time: invalid duration "soon"`, "leader ls"},
+		{"completion tcsh", `leader: <shell> must be one of "bash","zsh","fish","powershell" but got "tcsh"`, "leader completion"},
+		{"dash --http nope", `leader: dash: --http "nope": must be HOST:PORT, such as 127.0.0.1:9464, or :9464 for every address of the machine`, "leader dash"},
+		{"run --http 8080 g -- true", `leader: run: --http "8080": must be HOST:PORT, such as 127.0.0.1:9464, or :9464 for every address of the machine`, "leader run"},
+	} {
+		code, out, stderr := runProgram(t, nil, strings.Fields(c.line)...)
+		if want := c.want + "\nleader: see " + c.see + " --help\n"; code != 2 || out != "" || stderr != want {
+			t.Errorf("leader %s: exit status %d, stdout %q, stderr %q, want %q", c.line, code, out, stderr, want)
+		}
+	}
+}
+
+// internals are words of the library's own, which say nothing to who has never
+// seen its source.
+var internals = regexp.MustCompile(`BucketAutoCreate|InstanceID|HeartbeatInterval|permanent failure|transient failure|deadline exceeded|invalid configuration|usage:`)
+
+// A mistake is a line, without the name of the program, its exit status, and
+// what stderr has to say.
+type mistake struct {
+	line string
+	want int
+	says []string
+}
+
+// judge runs each line beside the lab's server.
+func judge(t *testing.T, l *readLab, mistakes []mistake) {
+	t.Helper()
+	for _, c := range mistakes {
+		code, _, stderr := runProgram(t, []string{"NATS_URL=" + l.url}, strings.Fields(c.line)...)
+		if code != c.want {
+			t.Errorf("leader %s: exit status %d, want %d: %s", c.line, code, c.want, stderr)
+		}
+		if word := internals.FindString(stderr); word != "" {
+			t.Errorf("leader %s says %q: %s", c.line, word, stderr)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("leader %s: no %q in %q", c.line, want, stderr)
+			}
+		}
+		for line := range strings.Lines(stderr) {
+			if strings.Contains(line, "remote") || strings.Contains(line, "secret") {
+				t.Errorf("leader %s says too much: %q", c.line, line)
+			}
+			if !strings.HasPrefix(line, "leader: ") {
+				t.Errorf("leader %s: a line that does not say whose it is: %q", c.line, line)
+			}
+		}
+	}
+}
+
+// Each line is a mistake of its own kind. The status is of the documented ones,
+// and the words are those of the command line.
+func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	var lc net.ListenConfig
+	deaf, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = deaf.Close() }()
+	silent := deaf.Addr().String()
+	judge(t, l, []mistake{
+		{"ls -b b..d", 2, []string{`--bucket "b..d": must be 1 to 255`}},
+		{"get g -b b..d", 2, []string{`--bucket "b..d"`}},
+		{"history g -b b..d", 2, []string{`--bucket "b..d"`}},
+		{"history enable -b b..d", 2, []string{`--bucket "b..d"`}},
+		{"watch --advisories -b b..d", 2, []string{`--bucket "b..d"`}},
+		{"token verify g --term 1 -b b..d", 2, []string{`--bucket "b..d"`}},
+		{"step-down g -y -b b..d", 2, []string{`--bucket "b..d"`}},
+		{"bucket create b..d", 2, []string{`bucket "b..d": must be 1 to 255`}},
+		{"bucket check b..d", 2, []string{`bucket "b..d"`}},
+		{"doctor -b b..d", 2, []string{`--bucket "b..d"`}},
+		{"campaign g -b b..d", 2, []string{`--bucket "b..d"`}},
+		{"campaign g --ttl 1ms", 2, []string{`--ttl 1ms: must be from 50ms`}},
+		{"campaign g --ttl 3s --heartbeat 2s", 2, []string{`--ttl 3s: must be at least 3 × --heartbeat (2s)`}},
+		{"campaign g --program-version v! --check-interval 1s --check true", 2, []string{`--program-version "v!": must be`}},
+		{"campaign a..b", 2, []string{`group "a..b": must be`}},
+		{"demo --ttl 1ms", 2, []string{"--ttl 1ms: must be from"}},
+		{"step-down g", 2, []string{"--yes: is required"}},
+		{"ls -b missing", 5, []string{`bucket "missing" does not exist`, "leader bucket create"}},
+		{"watch -b missing", 5, []string{`bucket "missing" does not exist`}},
+		{"history enable -b missing", 5, []string{"leader bucket create missing"}},
+		{"history g", 5, []string{"leader history enable"}},
+		{"bucket create three --replicas 3", 5, []string{"--replicas 3", "non-clustered"}},
+		{"ls -s nats://127.0.0.1:1", 1, []string{"nats://127.0.0.1:1", "--server", "--dev"}},
+		{"doctor -s nats://127.0.0.1:1", 1, []string{"--server", "--dev"}},
+		{"step-down g -y -s nats://127.0.0.1:1", 1, []string{"--server", "--dev"}},
+		{"ls --timeout 1s -s nats://" + silent, 6, []string{silent, "timeout"}},
+		{"ls --store foo://x", 2, []string{`--store: the store's URL has the scheme "foo"`}},
+		{"dash --allow-control --by= --http 127.0.0.1:0", 2, []string{`--by "": must be 1 to 256 bytes`}},
+		{"agent --listen nowhere", 2, []string{`--listen "nowhere": must be HOST:PORT`}},
+	})
+}
+
+func TestWrongFlagsOfRunAreRefusedWithTheRule(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"stop-timeout": {
+			[]string{"run", "g", "--ttl", "3s", "--heartbeat", "1s", "--stop-timeout", "2s", "--", "go"},
+			[]string{"--stop-timeout 2s", "at most 550ms"},
+		},
+		"two faults": {
+			[]string{"run", "g", "--ttl=-1s", "--stop-timeout=-2s", "--", "go"},
+			[]string{"--ttl -1s: must not be negative", "--stop-timeout -2s: must not be negative"},
+		},
+		"lease":   {[]string{"run", "g", "--ttl", "3s", "--heartbeat", "2s", "--", "go"}, []string{"--ttl 3s", "at least 3 × --heartbeat"}},
+		"program": {[]string{"run", "g"}, []string{"<program>"}},
+		"on-exit": {[]string{"run", "g", "--on-exit", "retire", "--", "go"}, []string{"--on-exit", `"retire"`}},
+		"check":   {[]string{"campaign", "g", "--check-interval", "1s"}, []string{"--check-interval"}},
+		"group":   {[]string{"campaign", "_ctl.g"}, []string{`"_ctl.g"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, stderr := runProgram(t, nil, c.args...)
+			if first, _, _ := strings.Cut(stderr, "\n"); code != 2 || out != "" || first == "leader: usage" {
+				t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("stderr %q does not say %q", stderr, want)
+				}
+			}
+		})
+	}
+}
+
+func TestWrongUsageIsTold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		say  string
+	}{
+		"command":   {[]string{"dmeo"}, 2, "dmeo"},
+		"flag":      {[]string{"demo", "--wrkers", "3"}, 2, "--wrkers"},
+		"workers":   {[]string{"demo", "--workers", "0"}, 2, "--workers 0"},
+		"ttl":       {[]string{"demo", "--ttl", "1ms"}, 2, "--ttl 1ms"},
+		"output":    {[]string{"demo", "--plain", "--json"}, 2, "--json"},
+		"script":    {[]string{"demo", "--script", "2s crash; 3s burn"}, 2, `"3s burn"`},
+		"too late":  {[]string{"demo", "--script", "5s crash", "--for", "4s"}, 2, `"5s crash"`},
+		"bucket":    {[]string{"demo", "--bucket", "a b"}, 2, `--bucket "a b"`},
+		"context":   {[]string{"demo", "--context", "no-such"}, 2, `"no-such"`},
+		"no server": {[]string{"demo", "--server", "nats://u:secret@127.0.0.1:1"}, 1, "127.0.0.1:1"},
+		"worker":    {[]string{"demo-worker"}, 1, "leader demo"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, stderr := runProgram(t, nil, c.args...)
+			if code != c.code || !strings.Contains(stderr, c.say) || out != "" {
+				t.Errorf("exit status %d, want %d; stdout %q, stderr %q, want %q in it", code, c.code, out, stderr, c.say)
+			}
+			if strings.Contains(stderr, "secret") {
+				t.Errorf("a password is shown: %q", stderr)
+			}
+		})
+	}
+}
+
+func TestReadersRefuseWrongUsage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		say  string
+	}{
+		"pattern":        {[]string{"ls", "jobs.>.x"}, `"jobs.>.x"`},
+		"watch, pattern": {[]string{"watch", "*x"}, `"*x"`},
+		"count":          {[]string{"watch", "--count=-1"}, "--count -1"},
+		"all advisories": {[]string{"watch", "--advisories", "--all"}, "--all: not with --advisories"},
+		"group":          {[]string{"get", "jobs.*"}, `"jobs.*"`},
+		"format":         {[]string{"ls", "-o", "xml"}, "xml"},
+		"watched yaml":   {[]string{"ls", "-w", "-o", "yaml"}, "--output yaml"},
+		"dev and server": {[]string{"ls", "--dev", "-s", "nats://127.0.0.1:1"}, "--dev"},
+		"timeout":        {[]string{"ls", "--timeout", "0s"}, "--timeout 0s"},
+		"at":             {[]string{"history", "reports", "--at", "noon"}, `--at "noon"`},
+		"since":          {[]string{"history", "reports", "--since", "soon"}, `--since "soon"`},
+		"age":            {[]string{"history", "enable", "--max-age", "1ms"}, "--max-age 1ms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, stderr := runProgram(t, nil, c.args...)
+			if code != 2 || !strings.Contains(stderr, c.say) || out != "" {
+				t.Errorf("exit status %d, stdout %q, stderr %q, want %q in it", code, out, stderr, c.say)
+			}
+		})
+	}
+}
+
+func TestAProgramForNATSAloneSaysSo(t *testing.T) {
+	if !natsOnly() {
+		t.Skip("this program opens other stores, too")
+	}
+	t.Parallel()
+	l := newReadLab(t)
+	judge(t, l, []mistake{
+		{"ls --store redis://127.0.0.1", 2, []string{`the scheme "redis"; known here are nats://`}},
+		{"announce g --to etcd://127.0.0.1", 2, []string{"--to: this program was built with the tag natsonly"}},
+	})
+	if out, _ := l.run(0, "--version"); !strings.Contains(out, ", tags natsonly)") {
+		t.Errorf("%q", out)
+	}
+}
+
+func TestMistakesWithOtherStoresHaveTheirStatusToo(t *testing.T) {
+	needsOtherStores(t)
+	t.Parallel()
+	judge(t, newReadLab(t), []mistake{
+		{"ls --store redis://127.0.0.1?bogus=1", 2, []string{"--store: the store's URL", "bogus"}},
+		{"announce g", 2, []string{"--to: is required, and must begin with etcd://"}},
+		{"announce g --to gopher://ann:secret@x", 2, []string{`--to gopher://: must begin with etcd://`}},
+	})
 }

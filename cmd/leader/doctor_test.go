@@ -1,13 +1,25 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
 )
 
 // An examination is what doctor prints as JSON.
@@ -120,5 +132,419 @@ func TestDoctorSaysWhatToMakeWhereNothingIs(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--ttl", "1ms"}, {"--heartbeat", "1h"}, {"--group", "a b"}, {"--rounds", "0"}, {"--monitor", "x"}, {"--role", "king"}} {
 		l.run(2, append([]string{"doctor"}, args...)...)
+	}
+}
+
+// A verdict is what bucket check prints as JSON.
+type verdict struct {
+	Bucket   string   `json:"bucket"`
+	Suitable bool     `json:"suitable"`
+	Settings settings `json:"settings"`
+	Findings []found  `json:"findings"`
+}
+
+func TestBucketIsMadeOnceAndExplained(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	out, stderr := l.run(0, "bucket", "create", "fresh")
+	if !strings.Contains(stderr, `"fresh" is made`) {
+		t.Errorf("stderr %q", stderr)
+	}
+	checkCells(t, out, [][]string{
+		{"SETTING", "VALUE", "WHY"},
+		{"bucket", "fresh", "one serves any number of groups"},
+		{"replicas", "1", "three survive the loss of one server"},
+		{"storage", "file", "memory forgets leaders at a restart"},
+		{"expiry", "none", "those who watch judge a lease, and no server's wall clock"},
+		{"size limit", "none", "a full bucket refuses renewals"},
+		{"rollups", "refused", "one header would erase every key"},
+		{"purges", "refused", "likewise"},
+		{"deletions", "refused", "a record would read as an earlier one"},
+		{"direct gets", "allowed", "reads need a right for one key, and not for all"},
+		{"republished to", "leader.fresh.>", "watches cost the servers nothing"},
+		{"first sequence", "TERM", "terms continue above those of a bucket that was deleted"},
+	})
+	again, stderr := l.run(0, "bucket", "create", "-b", "fresh", "--replicas", "3")
+	if again != out || !strings.Contains(stderr, "left as it is") || !strings.Contains(stderr, "nats stream edit KV_fresh --replicas 3") {
+		t.Errorf("stdout %q, stderr %q", again, stderr)
+	}
+}
+
+// Of two that differ one would be left out without a word, and what is done to
+// a group be done in another bucket than was meant.
+func TestTwoBucketsOfOneCommandLineAreRefused(t *testing.T) {
+	t.Parallel()
+	const store = "nats://127.0.0.1:1/leaders" // where nobody listens
+	for _, c := range []struct {
+		args, env, say string
+	}{
+		{"pause g --yes -b zork", "LEADER_STORE=" + store, `--store: names the bucket "leaders", and --bucket names another: "zork"`},
+		{"ls -b zork --store " + store, "", `and --bucket names another: "zork"`},
+		{"ls -b leaders --store nats://127.0.0.1:1/votes", "", `and --bucket names another: "leaders"`}, // the default, if typed
+		{"ls -b zork --store " + store, "LEADER_BUCKET=zork", `and --bucket names another: "zork"`},
+		{"campaign g -b zork --store " + store, "", `and --bucket names another: "zork"`},
+		{"bucket check -b zork --store " + store, "", `and --bucket names another: "zork"`},
+		{"ls -b zork --store redis://127.0.0.1:1", "", "--bucket: is one of NATS, and --store names a store elsewhere"},
+		{"pause g --yes -b zork", "LEADER_STORE=redis://127.0.0.1:1", "--bucket: is one of NATS"},
+		{"bucket create foo -b bar", "", `bucket "foo": --bucket names another: "bar"`},
+		{"bucket create zork --store " + store, "", `bucket "zork": --store names another: "leaders"`},
+		{"bucket check zork", "LEADER_STORE=" + store, `bucket "zork": --store names another: "leaders"`},
+	} {
+		code, _, stderr := runProgram(t, []string{c.env}, append(strings.Fields(c.args), "--timeout", "1s")...)
+		if code != 2 || !strings.Contains(stderr, c.say) {
+			t.Errorf("%s %s: exit status %d, stderr %q", c.env, c.args, code, stderr)
+		}
+	}
+	// What the environment says for all commands gives way, and one name is no
+	// two.
+	for _, c := range []struct{ args, env string }{
+		{"ls --store " + store, "LEADER_BUCKET=zork"},
+		{"ls -b leaders --store " + store, ""},
+		{"ls -b zork --store nats://127.0.0.1:1", ""},
+		{"bucket check leaders -b leaders --store " + store, ""},
+		{"bucket check zork --server nats://127.0.0.1:1", "LEADER_BUCKET=votes"},
+	} {
+		code, _, stderr := runProgram(t, []string{c.env}, append(strings.Fields(c.args), "--timeout", "1s")...)
+		if code == 0 || code == 2 || !strings.Contains(stderr, "127.0.0.1:1") {
+			t.Errorf("%s %s: exit status %d, stderr %q", c.env, c.args, code, stderr)
+		}
+	}
+	// --dev uses no store that the environment names.
+	code, out, stderr := runProgram(t, []string{"LEADER_STORE=" + store}, "bucket", "create", "--dev", "-b", "zork", "-o", "json", "--timeout", "60s")
+	if code != 0 || !strings.Contains(out, `"bucket": "zork"`) {
+		t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
+	}
+}
+
+func TestBucketCheckSaysWhatIsUnsafeAndHowToChangeIt(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	var v verdict
+	out, _ := l.run(0, "bucket", "check", "--strict", "-o", "json")
+	decodeStrictly(t, out, &v)
+	if !v.Suitable || v.Findings[0].Status != finding.OK {
+		t.Errorf("%+v", v)
+	}
+	if _, err := l.js.CreateKeyValue(l.within(), jetstream.KeyValueConfig{Bucket: "plain", TTL: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	l.run(0, "bucket", "check", "plain")
+	out, _ = l.run(1, "bucket", "check", "plain", "--strict", "-o", "json")
+	v = verdict{}
+	decodeStrictly(t, out, &v)
+	named(t, v.Findings)
+	for i, want := range []string{"--max-age 0s", "--max-age 0s", "--no-allow-rollup --deny-purge"} {
+		if f := v.Findings[i]; f.Status != finding.Warn || f.Fix != "nats stream edit KV_plain "+want {
+			t.Errorf("%+v, want %s", f, want)
+		}
+	}
+	out, _ = l.run(5, "bucket", "check", "plain", "--ttl", "2m")
+	if !strings.HasPrefix(out, "fail") || !strings.Contains(out, "before a lease of 2m0s ends") {
+		t.Errorf("%s", out)
+	}
+	out, stderr := l.run(5, "bucket", "check", "missing")
+	if out != "" || !strings.Contains(stderr, "leader bucket create missing") {
+		t.Errorf("stdout %q, stderr %q", out, stderr)
+	}
+	for _, args := range [][]string{{"create", "a b"}, {"check", "a.b"}, {"create", "--replicas", "2"}, {"create", "--max-bytes", "-1"}} {
+		l.run(2, append([]string{"bucket"}, args...)...)
+	}
+}
+
+// A bucket that expires its records is judged for a lease, even where none is
+// named: without one it would pass, and elections refuse it.
+func TestBucketCheckJudgesALeaseThatIsNotNamed(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	for name, ttl := range map[string]time.Duration{"short": 2 * time.Second, "longer": 5 * time.Second} {
+		if _, err := l.js.CreateKeyValue(l.within(), jetstream.KeyValueConfig{Bucket: name, TTL: ttl}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _ := l.run(5, "bucket", "check", "short")
+	if !strings.Contains(out, "before a lease of 3s ends") {
+		t.Errorf("%s", out)
+	}
+	out, _ = l.run(0, "bucket", "check", "longer")
+	if !strings.Contains(out, "leases of at most 5s") || !strings.Contains(out, "--ttl") {
+		t.Errorf("%s", out)
+	}
+	l.run(5, "bucket", "check", "longer", "--ttl", "6s")
+}
+
+// What bucket create prints as JSON, as its help documents it.
+type settings struct {
+	Bucket    string  `json:"bucket"`
+	Stream    string  `json:"stream"`
+	Created   bool    `json:"created"`
+	Replicas  int     `json:"replicas"`
+	Storage   string  `json:"storage"`
+	Cluster   string  `json:"cluster"`
+	MaxBytes  int64   `json:"max_bytes"`
+	FirstSeq  uint64  `json:"first_sequence"`
+	Republish string  `json:"republish"`
+	Rollups   bool    `json:"rollups"`
+	Purges    bool    `json:"purges"`
+	Deletes   bool    `json:"deletions"`
+	Direct    bool    `json:"direct_gets"`
+	MaxAge    float64 `json:"max_age_seconds"`
+}
+
+// becomesFine waits until the bucket has no weakness. Its replicas are not
+// current for a while after it is made. When it gets more of them it has no
+// leader for a moment.
+func (u user) becomesFine(bucket string) {
+	u.t.Helper()
+	for limit := within(u.t); ; {
+		code, out, _ := u.try("bucket", "check", bucket, "--strict")
+		if code == 0 {
+			return
+		}
+		if code > 1 && !strings.Contains(out, "has no leader among its servers") || limit.Err() != nil {
+			u.t.Fatalf("exit status %d\n%s", code, out)
+		}
+	}
+}
+
+func TestCommandsWorkOnAClusterOfThree(t *testing.T) {
+	t.Parallel()
+	cluster := devtest.StartCluster(t)
+	u := user{t, []string{"--server", cluster.URL(), "--timeout", "30s"}}
+	var made settings
+	u.json(0, &made, "bucket", "create", labBucket)
+	if !made.Created || made.Replicas != 3 || made.Storage != "file" || made.Cluster == "" || made.Rollups || made.Purges || made.Deletes {
+		t.Errorf("made %+v", made)
+	}
+	u.json(0, &made, "bucket", "create", labBucket)
+	if made.Created || made.Replicas != 3 {
+		t.Errorf("made again %+v", made)
+	}
+	u.becomesFine(labBucket)
+	l := enter(t, cluster.URL())
+	u.run(0, "history", "enable")
+	if s, err := l.js.Stream(l.within(), "LEADER_HISTORY_"+labBucket); err != nil || s.CachedInfo().Config.Replicas != 3 {
+		t.Errorf("a history without the bucket's replicas: %v", err)
+	}
+
+	first := l.stand(steered, "a", l.answering()).Term()
+	enter(t, cluster.URL()).stand(steered, "b", l.answering())
+	var r steer.Result
+	u.json(0, &r, "step-down", steered, "--yes", "--why", "test")
+	if r.From == nil || r.From.ID != "a" || r.To == nil || r.To.ID != "b" || r.Outcome != "done" || r.GapMS == nil {
+		t.Errorf("step-down: %+v", r)
+	}
+	u.readsTwo(first)
+
+	r = steer.Result{}
+	u.json(0, &r, "transfer", steered, "--to", "a", "--yes")
+	if r.To == nil || r.To.ID != "a" || r.Outcome != "done" {
+		t.Errorf("transfer: %+v", r)
+	}
+	r = steer.Result{}
+	u.json(0, &r, "pause", steered, "--yes")
+	if r.To != nil || r.From == nil || r.From.ID != "a" || r.Outcome != "done" {
+		t.Errorf("pause: %+v", r)
+	}
+	var e examination
+	u.json(0, &e, "doctor", "--role", "candidate", "--role", "operator", "--ttl", "10m")
+	if f := e.of(t, "paused"); f.Status != finding.Warn || f.Fix != "leader resume "+steered {
+		t.Errorf("doctor: %+v", f)
+	}
+	for _, name := range []string{"connection", "version", "jetstream", "bucket", "clock", "round-trip", "candidate", "observer", "operator", "admin"} {
+		if f := e.of(t, name); f.Status != finding.OK {
+			t.Errorf("doctor: %+v", f)
+		}
+	}
+	r = steer.Result{}
+	u.json(0, &r, "resume", steered, "--yes")
+	if r.To == nil || r.Outcome != "done" {
+		t.Errorf("resume: %+v", r)
+	}
+	u.checkSingle(l)
+}
+
+// readsTwo checks what is read of a group that a led first and b leads now.
+func (u user) readsTwo(first leader.Term) {
+	u.t.Helper()
+	l := &readLab{t: u.t}
+	var past read.Past
+	l.until("the history of a hand-over", func() error {
+		past = read.Past{}
+		u.json(0, &past, "history", steered)
+		if len(past.Terms) != 2 || past.Terms[1].Began.IsZero() {
+			return fmt.Errorf("%+v", past)
+		}
+		return nil
+	})
+	if past.Terms[0].Leader != "a" || past.Terms[1].Leader != "b" {
+		u.t.Errorf("%+v", past)
+	}
+	if out, _ := u.run(0, "history", steered, "--at", past.Terms[0].Began.Format("2006-01-02T15:04:05.999999999Z07:00")); !strings.HasPrefix(out, "a led "+steered) {
+		u.t.Error(out)
+	}
+	if out, _ := u.run(0, "ls"); !strings.Contains(out, "b ") || !strings.Contains(out, "stepped-down") {
+		u.t.Error(out)
+	}
+	if out, _ := u.run(0, "watch", "-n", "1", ">"); !strings.Contains(out, "present      b ") {
+		u.t.Error(out)
+	}
+	// The subscription of a candidate may be on its way to the server that is
+	// asked.
+	var d read.Detail
+	l.until("both answer the roll call", func() error {
+		d = read.Detail{}
+		u.json(0, &d, "get", steered)
+		if len(d.Candidates) != 2 {
+			return errors.New(fmt.Sprint(d.Candidates))
+		}
+		return nil
+	})
+	if d.Leader != "b" || d.Candidates[0].State != leader.StateFollower || d.Candidates[1].State != leader.StateLeader {
+		u.t.Errorf("%+v", d)
+	}
+	if out, _ := u.run(1, "token", "verify", steered, "--term", strconv.FormatUint(first.Number, 10)); !strings.HasPrefix(out, "stale") {
+		u.t.Error(out)
+	}
+}
+
+// checkSingle checks that a bucket of one replica is said to be weak in a
+// cluster, and what is said to mend that.
+func (u user) checkSingle(l *readLab) {
+	u.t.Helper()
+	var made settings
+	u.json(0, &made, "bucket", "create", "single", "--replicas", "1")
+	var v verdict
+	u.json(1, &v, "bucket", "check", "single", "--strict")
+	f := examination{Findings: v.Findings}.of(u.t, "bucket")
+	if made.Replicas != 1 || f.Status != finding.Warn || f.Fix != "nats stream edit KV_single --replicas 3" {
+		u.t.Errorf("made %+v, found %+v", made, f)
+	}
+	info, err := l.js.Stream(l.within(), "KV_single")
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	cfg := info.CachedInfo().Config
+	cfg.Replicas = 3
+	if _, err := l.js.UpdateStream(l.within(), cfg); err != nil {
+		u.t.Fatal(err)
+	}
+	u.becomesFine("single")
+}
+
+// importing is a server where one account has the bucket, and another imports
+// what a candidate of one group needs, as docs/operations.md has it.
+const importing = `
+accounts {
+  LEADERS {
+    jetstream: enabled
+    users: [ { user: admin, password: admin } ]
+    exports: [
+      { service: "$JS.API.STREAM.INFO.KV_leaders" }
+      { service: "$KV.leaders.jobs.eu" }
+      { service: "$JS.API.DIRECT.GET.KV_leaders.$KV.leaders.jobs.eu" }
+      { stream: "leader.leaders.jobs.eu" }
+    ]
+  }
+  JOBS {
+    users: [ { user: jobs, password: jobs } ]
+    imports: [
+      { service: { account: LEADERS, subject: "$JS.API.STREAM.INFO.KV_leaders" }, to: "$JS.leaders.API.STREAM.INFO.KV_leaders" }
+      { service: { account: LEADERS, subject: "$KV.leaders.jobs.eu" }, to: "$JS.leaders.API.$KV.leaders.jobs.eu" }
+      { service: { account: LEADERS, subject: "$JS.API.DIRECT.GET.KV_leaders.$KV.leaders.jobs.eu" }, to: "$JS.leaders.API.DIRECT.GET.KV_leaders.$KV.leaders.jobs.eu" }
+      { stream: { account: LEADERS, subject: "leader.leaders.jobs.eu" } }
+    ]
+  }
+}`
+
+// An account that imports a bucket has no JetStream of its own. Doctor must not
+// tell it to enable that where elections work.
+func TestDoctorKnowsABucketThatIsImported(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "server.conf")
+	if err := os.WriteFile(path, []byte(importing), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := devtest.Start(t, func(o *server.Options) {
+		if err := o.ProcessConfigFile(path); err != nil {
+			t.Error(err)
+		}
+	}).URL()
+	enter(t, url, nats.UserInfo("admin", "admin"))
+	u := user{t, []string{"--server", url, "--user", "jobs", "--password", "jobs", "--js-domain", "leaders", "--timeout", "3s"}}
+	for bucket, want := range map[string]struct {
+		code      int
+		says, not string
+	}{
+		labBucket: {0, "imports what reaches the bucket", "not enabled"},
+		"none":    {1, "not enabled", "imports what reaches the bucket"},
+	} {
+		out, _ := u.run(want.code, "doctor", "--group", watchedGroup, "--ttl", "10m", "--bucket", bucket)
+		if !strings.Contains(out, want.says) || strings.Contains(out, want.not) {
+			t.Errorf("bucket %s:\n%s", bucket, out)
+		}
+	}
+}
+
+// Each command must say the same of a server without JetStream, and at once.
+func TestEachCommandSaysThatAServerHasNoJetStream(t *testing.T) {
+	t.Parallel()
+	l := &readLab{t: t, url: devtest.Start(t, devtest.WithoutJetStream).URL()}
+	for _, line := range []string{
+		"ls", "get g", "watch", "wait g", "token verify g --term 1 --token t", "history show g", "history enable", "history disable --yes",
+		"bucket create", "bucket check", "step-down g --yes", "pause g --yes", "vacate g --yes", "dash --http 127.0.0.1:0", "exporter --http 127.0.0.1:0",
+	} {
+		out, stderr := l.run(5, strings.Fields(line)...)
+		if out != "" || !strings.Contains(stderr, "has no JetStream: start it with nats-server -js") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("leader %s: %q, %q", line, out, stderr)
+		}
+	}
+	// A domain that is named may be in reach by an import, and come later.
+	if _, stderr := l.run(1, "ls", "--js-domain", "hub"); strings.Contains(stderr, "start it with") {
+		t.Errorf("in a domain: %s", stderr)
+	}
+	out, _ := l.run(1, "doctor", "--ttl", "10m", "-o", "json")
+	var e examination
+	decodeStrictly(t, out, &e)
+	if f := e.of(t, "jetstream"); f.Status != finding.Fail || !strings.Contains(f.Fix, "enable it") {
+		t.Errorf("%+v", f)
+	}
+	if bucket, trip := e.of(t, "bucket"), e.of(t, "round-trip"); bucket.Status != finding.Fail || trip.Status != finding.OK {
+		t.Errorf("%+v, %+v", bucket, trip)
+	}
+}
+
+// A leaf node without JetStream passes requests on to the domain of a hub.
+// Behind one with a JetStream of its own the bucket is that of the hub's domain
+// as well, and so are the subjects of the rights.
+func TestBucketOfAnotherDomainIsReadSteeredAndExamined(t *testing.T) {
+	t.Parallel()
+	hub := devtest.Start(t, devtest.Domain("hub"), devtest.AcceptLeaves)
+	near := user{t, []string{"--server", hub.URL(), "--timeout", "30s"}}
+	far := func(leaf *devtest.Server) user {
+		return user{t, []string{"--server", leaf.URL(), "--js-domain", "hub", "--timeout", "30s"}}
+	}
+	bare := far(devtest.Start(t, devtest.LeafOf(hub), devtest.WithoutJetStream))
+	full := far(devtest.Start(t, devtest.LeafOf(hub), devtest.Domain("leaf")))
+	var made, again settings
+	full.json(0, &made, "bucket", "create", labBucket)
+	near.json(0, &again, "bucket", "create", labBucket)
+	if !made.Created || again.Created || made.FirstSeq != again.FirstSeq {
+		t.Errorf("from afar %+v, from near %+v", made, again)
+	}
+	l := enter(t, hub.URL())
+	l.stand(steered, "a")
+	l.stand(steered, "b")
+	if out, _ := bare.run(0, "ls", "-o", "name"); out != steered+"\n" {
+		t.Errorf("%q", out)
+	}
+	var r steer.Result
+	full.json(0, &r, "step-down", steered, "--yes")
+	if r.From == nil || r.From.ID != "a" || r.To == nil || r.To.ID != "b" {
+		t.Errorf("%+v", r)
+	}
+	var e examination
+	full.json(0, &e, "doctor", "--ttl", "10m", "--role", "candidate", "--role", "operator", "--role", "observer", "--role", "admin")
+	if f := e.of(t, "admin"); e.Group != steered || !strings.Contains(f.Text, "$JS.hub.API.STREAM.DELETE.KV_leaders") {
+		t.Errorf("group %q, %+v", e.Group, f)
 	}
 }

@@ -9,10 +9,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,9 +23,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/advisory"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/stores"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/version"
+	"github.com/seed-ff2cb582/leader/rollcall"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
 // patience bounds each run of the command. None that passes takes so long.
@@ -229,184 +243,460 @@ func execute(t *testing.T, env []string, args ...string) (code int, stdout, stde
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-func decode(t *testing.T, out string) (events []demo.Event) {
+// A readLab is a server with a bucket, whose elections the commands read.
+type readLab struct {
+	t   *testing.T
+	url string
+	nc  *nats.Conn
+	js  jetstream.JetStream
+}
+
+const labBucket = "leaders"
+
+func newReadLab(t *testing.T) *readLab {
 	t.Helper()
+	return enter(t, devtest.Serve(t))
+}
+
+// enter makes the bucket on a server.
+func enter(t *testing.T, url string, options ...nats.Option) *readLab {
+	t.Helper()
+	nc, js := devtest.Connect(t, url, options...)
+	l := &readLab{t, url, nc, js}
+	if err := natsstore.EnsureBucket(l.within(), js, natsstore.BucketConfig{Bucket: labBucket}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *readLab) within() context.Context {
+	l.t.Helper()
+	return within(l.t)
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// stand lets a candidate stand, whose TTL no test waits for, and returns when
+// it leads or follows.
+func (l *readLab) stand(group, id string, hooks ...leader.Hooks) leader.Election {
+	l.t.Helper()
+	return l.standIn(labBucket, group, id, hooks...)
+}
+
+// standIn is stand in another bucket.
+func (l *readLab) standIn(bucket, group, id string, hooks ...leader.Hooks) leader.Election {
+	l.t.Helper()
+	e, err := leader.NewElection(l.nc, leader.ElectionConfig{
+		Bucket: bucket, Group: group, InstanceID: id, TTL: 20 * time.Second, HeartbeatInterval: time.Second,
+		Priority: 7, Version: "1.2.3", Address: id + ":80", Meta: map[string]string{"zone": "z"}, DeleteOnStop: true,
+		ConnectionParams: []byte("{}\xff"),
+		Hooks:            leader.JoinHooks(hooks...), AcquireGrace: leader.GraceOff,
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := e.Start(context.WithoutCancel(l.within())); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = e.Stop() })
+	for info := range e.Observe(l.within()) {
+		if info.ID != "" {
+			return e
+		}
+	}
+	l.t.Fatal("nobody leads")
+	return nil
+}
+
+// answering are the hooks of a candidate that answers the roll call and
+// publishes advisories.
+func (l *readLab) answering() leader.Hooks {
+	return leader.JoinHooks(rollcall.Hooks(l.nc), advisory.Hooks(l.nc, advisory.Options{}))
+}
+
+// run runs a command on the server. It must have the exit status.
+func (l *readLab) run(want int, args ...string) (stdout, stderr string) {
+	l.t.Helper()
+	code, out, errs := runProgram(l.t, []string{"NATS_URL=" + l.url}, args...)
+	if code != want {
+		l.t.Fatalf("%v: exit status %d, want %d\n%s%s", args, code, want, out, errs)
+	}
+	return out, errs
+}
+
+func (l *readLab) mustRun(args ...string) string {
+	l.t.Helper()
+	out, stderr := l.run(0, args...)
+	if stderr != "" {
+		l.t.Errorf("%v: %q", args, stderr)
+	}
+	return out
+}
+
+// follow begins a command in this process that prints until it is told to stop.
+func (l *readLab) follow(args ...string) *call {
+	l.t.Helper()
+	return begin(l.t, l.t.Output(), []string{"NATS_URL=" + l.url}, args...)
+}
+
+// A follower is such a command in a process of its own.
+type follower struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	out   io.Closer
+	lines *bufio.Scanner
+}
+
+// start starts a command in a process of its own.
+func (l *readLab) start(args ...string) *follower {
+	l.t.Helper()
+	f := &follower{t: l.t, cmd: command(l.t, []string{"NATS_URL=" + l.url}, args...)}
+	f.cmd.Stderr = os.Stderr
+	out, err := f.cmd.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := f.cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = f.cmd.Process.Kill(); _ = f.cmd.Wait() })
+	f.out, f.lines = out, bufio.NewScanner(out)
+	return f
+}
+
+func (f *follower) next(v any) {
+	f.t.Helper()
+	if !f.lines.Scan() {
+		f.t.Fatal("no line:", f.lines.Err())
+	}
+	decodeStrictly(f.t, f.lines.Text(), v)
+}
+
+// interrupt ends the command, which must end with 0 and print nothing more.
+func (f *follower) interrupt() {
+	f.t.Helper()
+	if err := f.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		f.t.Fatal(err)
+	}
+	if f.lines.Scan() {
+		f.t.Errorf("one more line: %s", f.lines.Text())
+	}
+	_ = f.cmd.Wait() // the status tells
+	if code := f.cmd.ProcessState.ExitCode(); code != 0 {
+		f.t.Errorf("exit status %d after an interrupt", code)
+	}
+}
+
+func decodeStrictly(t *testing.T, data string, v any) {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		t.Fatalf("%v in:\n%s", err, data)
+	}
+}
+
+// cells returns a table with what differs from run to run named.
+func cells(out string) (rows [][]string) {
 	for line := range strings.Lines(out) {
-		var e demo.Event
-		dec := json.NewDecoder(strings.NewReader(line))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&e); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		events = append(events, e)
+		line = regexp.MustCompile(`\b\d{16}\b`).ReplaceAllString(strings.TrimRight(line, "\n"), "TERM")
+		line = regexp.MustCompile(`\b[0-9a-f]{8}\b`).ReplaceAllString(line, "HASH")
+		line = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d)?`).ReplaceAllString(line, "TIME")
+		line = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`).ReplaceAllString(line, "LENGTH")
+		rows = append(rows, regexp.MustCompile(` {2,}`).Split(line, -1))
 	}
-	return events
+	return rows
 }
 
-func pick(events []demo.Event, kind demo.EventKind) (found []demo.Event) {
-	for _, e := range events {
-		if e.Kind == kind {
-			found = append(found, e)
-		}
-	}
-	return found
-}
-
-// It runs alone: its leases are short, and each is to end for the reason that
-// the fault gives.
-func TestEachFaultEndsWithOneLeader(t *testing.T) {
-	const script = "1s crash; 1s freeze; 1s cut; 1s resign; 1s delete; 1s restart"
-	code, out, stderr := runProgram(t, nil, "demo", "--json", "--workers", "4", "--no-splay", "--script", script)
-	if code != 0 || stderr != "" {
-		t.Fatalf("exit status %d, stderr %q\n%s", code, stderr, out)
-	}
-	events := decode(t, out)
-	end := events[len(events)-1]
-	if end.Kind != demo.EventEnd || end.Summary == nil {
-		t.Fatalf("the last event is %+v", end)
-	}
-	sum := end.Summary
-	if sum.TwoLeaders != 0 || sum.Samples == 0 {
-		t.Errorf("%d instants with two leaders, of %d samples", sum.TwoLeaders, sum.Samples)
-	}
-	want := []demo.Fault{demo.Crash, demo.Freeze, demo.Cut, demo.Resign, demo.Delete, demo.Restart}
-	if len(sum.Outcomes) != len(want) {
-		t.Fatalf("%d outcomes: %+v", len(sum.Outcomes), sum.Outcomes)
-	}
-	for i, o := range sum.Outcomes {
-		checkOutcome(t, o, want[i])
-	}
-	checkStory(t, events, sum)
-	checkGone(t, events)
-}
-
-// checkOutcome checks what became of one fault.
-func checkOutcome(t *testing.T, o demo.Outcome, want demo.Fault) {
+func checkCells(t *testing.T, out string, want [][]string) {
 	t.Helper()
-	if o.Fault != want {
-		t.Errorf("fault %s, want %s", o.Fault, want)
-	}
-	if o.Kept && o.Fault == demo.Restart {
-		return // the server was back in time
-	}
-	if o.NextTerm <= o.Term || o.Leader == "" || o.Took <= 0 {
-		t.Errorf("%s: no new term followed: %+v", want, o)
-	}
-	switch reason := o.Reason; want {
-	case demo.Crash, demo.Freeze, demo.Cut:
-		if reason != "expired" || o.Leader == o.Worker {
-			t.Errorf("%s: %s leads for the reason %s, want another than %s after an expiry", want, o.Leader, reason, o.Worker)
-		}
-	case demo.Resign:
-		// On a machine so slow that the lease ran out meanwhile, it may be
-		// another reason.
-		if reason != "offered" && reason != "vacant" && o.Took < 2000 {
-			t.Errorf("%s: a new leader for the reason %s, want offered, or vacant if an offer took too long: %+v", want, reason, o)
-		}
-	case demo.Delete:
-		if reason != "vacant" && o.Took < 2000 {
-			t.Errorf("%s: a new leader for the reason %s, want vacant: %+v", want, reason, o)
-		}
-	case demo.Restart:
+	if got := cells(out); !reflect.DeepEqual(got, want) {
+		t.Errorf("%q\nwant %q\n%s", got, want, out)
 	}
 }
 
-// checkStory checks that the events tell the same as the summary.
-func checkStory(t *testing.T, events []demo.Event, sum *demo.Summary) {
+func runsOnUnix() bool { return os.PathSeparator == '/' }
+
+// needsUnix skips a test whose programs or shells the system does not have.
+func needsUnix(t *testing.T) {
 	t.Helper()
-	told := len(pick(events, demo.EventFailover)) + len(pick(events, demo.EventKept))
-	if told != len(sum.Outcomes) || len(pick(events, demo.EventFault)) != len(sum.Outcomes) {
-		t.Errorf("%d faults end in the events, and %d in the summary", told, len(sum.Outcomes))
+	if !runsOnUnix() {
+		t.Skip("it needs a system of the Unix kind")
 	}
-	var last uint64
-	terms := 0
-	for _, e := range pick(events, demo.EventTransition) {
-		if e.To != "LEADER" {
+}
+
+// natsOnly reports whether the tests, and with them the program, are built with
+// the tag natsonly.
+func natsOnly() bool { return len(stores.Drivers()) == 1 }
+
+func needsOtherStores(t *testing.T) {
+	t.Helper()
+	if natsOnly() {
+		t.Skip("built with the tag natsonly, the program opens no other store")
+	}
+}
+
+// put writes over a group's record, as another program does.
+func (l *readLab) put(group, value string) {
+	l.t.Helper()
+	kv, err := l.js.KeyValue(l.within(), labBucket)
+	if err == nil {
+		_, err = kv.Put(l.within(), group, []byte(value))
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// listed are the groups that ls shows.
+func (l *readLab) listed(args ...string) (groups []read.Group) {
+	l.t.Helper()
+	out, _ := l.run(0, append([]string{"ls", "-o", "json"}, args...)...)
+	decodeStrictly(l.t, out, &groups)
+	return groups
+}
+
+// until tries again what a server may refuse for a moment: it is still clearing
+// away what it has said is gone.
+func (l *readLab) until(what string, try func() error) {
+	l.t.Helper()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for end := time.Now().Add(patience); ; <-pause.C {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			l.t.Fatalf("never: %s: %v", what, err)
+		}
+	}
+}
+
+// serveUsers starts a server for the users, and for admin, who may do all. It
+// returns its address.
+func serveUsers(t *testing.T, users ...*server.User) (url string) {
+	t.Helper()
+	return devtest.Start(t, devtest.Users(append(users, devtest.Admin())...)).URL()
+}
+
+// startServing starts a command that serves HTTP and returns the address that
+// it prints.
+func startServing(t *testing.T, env []string, args ...string) (address string, stop func() (code int)) {
+	t.Helper()
+	c := begin(t, t.Output(), env, args...)
+	if !c.lines.Scan() {
+		t.Fatalf("%v said nothing: %v", args, c.lines.Err())
+	}
+	return strings.TrimSpace(c.lines.Text()), func() int {
+		c.signal(syscall.SIGINT)
+		return c.wait()
+	}
+}
+
+// get returns the body of a page.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v\n%s", url, resp.Status, err, body)
+	}
+	return string(body)
+}
+
+// awaitPage reads a page until it fits.
+func awaitPage(t *testing.T, url, what string, fits func(page string) bool) string {
+	t.Helper()
+	pause := time.NewTicker(30 * time.Millisecond)
+	defer pause.Stop()
+	page := ""
+	for end := time.Now().Add(patience); time.Now().Before(end); <-pause.C {
+		if page = get(t, url); fits(page) {
+			return page
+		}
+	}
+	t.Fatalf("%s did not come true in:\n%s", what, page)
+	return ""
+}
+
+// has returns a function that reports whether a page has a line that begins so.
+func has(starts ...string) func(string) bool {
+	return func(page string) bool {
+		for _, start := range starts {
+			if !strings.Contains("\n"+page, "\n"+start) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// A user is the command in the hands of somebody, whom the flags name.
+type user struct {
+	t     *testing.T
+	flags []string
+}
+
+// userOf is a user of a server, whose password is the name.
+func userOf(t *testing.T, url, name string) user {
+	t.Helper()
+	return user{t, []string{"--server", url, "--user", name, "--password", name, "--inbox-prefix", "_INBOX_" + name, "--timeout", "30s"}}
+}
+
+func (u user) try(args ...string) (code int, stdout, stderr string) {
+	u.t.Helper()
+	return runProgram(u.t, nil, append(args, u.flags...)...)
+}
+
+// run is try of what must have the exit status.
+func (u user) run(want int, args ...string) (stdout, stderr string) {
+	u.t.Helper()
+	code, out, errs := u.try(args...)
+	if code != want {
+		u.t.Fatalf("%v: exit status %d, want %d\n%s%s", args, code, want, out, errs)
+	}
+	return out, errs
+}
+
+// json is run of what prints JSON, of which no field may be unknown.
+func (u user) json(want int, v any, args ...string) {
+	u.t.Helper()
+	out, _ := u.run(want, append(args, "-o", "json")...)
+	decodeStrictly(u.t, out, v)
+}
+
+func TestErrorsHaveTheirExitStatus(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[int]error{
+		app.ExitOK:         nil,
+		app.ExitFailure:    errors.New("anything"),
+		app.ExitUsage:      errors.Join(errors.New("so"), leader.ErrInvalidConfig),
+		app.ExitTwoLeaders: errors.Join(app.ErrTwoLeaders, errors.New("and more")),
+	} {
+		var stderr bytes.Buffer
+		if got := complain(&stderr, err); got != want {
+			t.Errorf("%v: exit status %d, want %d", err, got, want)
+		}
+		if (stderr.Len() == 0) != (err == nil) {
+			t.Errorf("%v: stderr %q", err, stderr.String())
+		}
+	}
+}
+
+// leader ls | head -1
+func TestWhoStopsReadingHearsNoComplaint(t *testing.T) {
+	needsUnix(t) // elsewhere what a write to a closed pipe answers is the system's own
+	t.Parallel()
+	for line, want := range map[string]int{
+		"--help": 0, "ls --help": 0, "version": 0, "man": 0, "completion bash": 0,
+		"ls --dev": 0, "ls --dev -o json": 0, "ls --dev -o name": 0, "ls --dev -w": 0, "get reports --dev": 0, "watch --dev": 0,
+		"history reports --dev": 0, "doctor --dev --timeout 60s": 0, "bucket create new --dev": 0,
+		// The status is what was found out, and not that nobody reads it.
+		"token verify reports --dev --term 1": 1, "bucket check --dev --strict --timeout 60s": 0, "ls --dev nosuch": 4,
+	} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Close()
+		var stderr text
+		got := run(t.Context(), strings.Fields(line), environment(nil), strings.NewReader(""), w, &stderr)
+		_ = w.Close()
+		if got != want || strings.Contains(stderr.String(), "pipe") {
+			t.Errorf("leader %s: exit status %d, want %d; stderr %q", line, got, want, stderr.String())
+		}
+	}
+}
+
+// The README has its reader export NATS_URL and try --dev afterwards.
+func TestDevBringsItsOwnServerWhateverTheEnvironmentNames(t *testing.T) {
+	t.Parallel()
+	env := []string{"NATS_URL=nats://127.0.0.1:1"}
+	for _, line := range []string{"ls --dev", "get reports --dev", "pause jobs.eu --dev -y --timeout 60s"} {
+		code, out, stderr := runProgram(t, env, strings.Fields(line)...)
+		if code != 0 || out == "" || !strings.HasPrefix(stderr, "leader: --dev: ") || !strings.Contains(stderr, "NATS_URL is not used\n") {
+			t.Errorf("leader %s: exit status %d, stdout %q, stderr %q", line, code, out, stderr)
+		}
+	}
+	// Nor is a context looked for.
+	env = append(env, "NATS_CONTEXT=nowhere")
+	if code, out, stderr := runProgram(t, env, "ls", "--dev"); code != 0 || out == "" || !strings.Contains(stderr, "NATS_URL and NATS_CONTEXT are not used\n") {
+		t.Errorf("leader ls --dev with a context: exit status %d, stdout %q, stderr %q", code, out, stderr)
+	}
+	if code, _, stderr := runProgram(t, env, "ls", "--dev", "-s", "nats://127.0.0.1:2"); code != 2 || !strings.Contains(stderr, "--server") {
+		t.Errorf("with --server: exit status %d, stderr %q", code, stderr)
+	}
+}
+
+// mostAtInit is how much a package of ours may allocate while a program that
+// imports it starts: a few regular expressions. One with a long counted
+// repetition, such as {1,255}, takes thousands of allocations and milliseconds.
+const mostAtInit = 100
+
+// A library costs every program that imports it what its packages do before
+// main, whether or not it is used.
+func TestOurPackagesDoNextToNothingBeforeMain(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := execute(t, []string{"GODEBUG=inittrace=1"}, "version")
+	seen := 0
+	for line := range strings.Lines(stderr) {
+		var pkg string
+		var at, took float64
+		var size, allocs int
+		if n, _ := fmt.Sscanf(line, "init %s @%f ms, %f ms clock, %d bytes, %d allocs", &pkg, &at, &took, &size, &allocs); n != 5 {
 			continue
 		}
-		terms++
-		if e.Term <= last {
-			t.Errorf("term %d after term %d", e.Term, last)
+		seen++
+		// The command's own package has the variables of these tests.
+		ours := strings.HasPrefix(pkg, "github.com/seed-ff2cb582/leader") && pkg != "github.com/seed-ff2cb582/leader/cmd/leader"
+		if ours && allocs > mostAtInit {
+			t.Errorf("%s allocates %d times, %d bytes, in %v ms", pkg, allocs, size, took)
 		}
-		last = e.Term
 	}
-	if terms != sum.Terms {
-		t.Errorf("%d promotions, and %d terms in the summary", terms, sum.Terms)
-	}
-	if runtime.GOOS != "windows" {
-		frozen := sum.Outcomes[1].Worker
-		for _, e := range pick(events, demo.EventWoke) {
-			if e.Worker == frozen && e.Took > 2000 && strings.Contains(e.Text, "says no") {
-				return
-			}
-		}
-		t.Errorf("%s did not wake as a follower", frozen)
+	if code != 0 || seen == 0 {
+		t.Errorf("exit status %d, and nothing is known of %d packages: %s", code, seen, stderr)
 	}
 }
 
-// checkGone checks that no worker outlived the demo.
-func checkGone(t *testing.T, events []demo.Event) {
-	t.Helper()
-	joined := pick(events, demo.EventJoin)
-	if len(joined) == 0 {
-		t.Error("no worker joined")
-	}
-	for _, e := range joined {
-		awaitGone(t, e.PID)
-	}
-}
-
-func TestPlainLinesAreForPeople(t *testing.T) {
+func TestVersionIsWhatTheGoCommandRecorded(t *testing.T) {
 	t.Parallel()
-	var code int
-	var out, stderr string
-	for _, length := range []string{"4s", "20s", "60s"} { // a busy machine elects nobody in the first
-		code, out, stderr = runProgram(t, []string{"WORKERS=2", "KEY=mine", "NOSPLAY=1"},
-			"demo", "--for", length, "--script", "0s resign")
-		if !strings.Contains(stderr, "were not played") {
-			break
-		}
-	}
+	code, out, stderr := runProgram(t, nil, "version", "-o", "json")
 	if code != 0 || stderr != "" {
-		t.Fatalf("exit status %d, stderr %q\n%s", code, stderr, out)
+		t.Fatalf("exit status %d, stderr %q", code, stderr)
 	}
-	for _, want := range []string{
-		"2 workers, group mine,", "nats://127.0.0.1:", "→ LEADER (absent) term", "resign: w", "after the resign",
-		"instants with two leaders: 0 (of ",
-	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in:\n%s", want, out)
+	var info version.Info
+	dec := json.NewDecoder(strings.NewReader(out))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&info); err != nil {
+		t.Fatal(err)
+	}
+	if info.Version == "" || info.Library == "" || info.Go != runtime.Version() || info.Platform != runtime.GOOS+"/"+runtime.GOARCH ||
+		!strings.HasPrefix(info.NATS, "v1.") || !strings.HasPrefix(info.Server, "v2.") {
+		t.Errorf("%+v", info)
+	}
+	for _, args := range [][]string{{"--version"}, {"ls", "--version"}, {"--version", "ls"}} {
+		code, out, stderr := runProgram(t, nil, args...)
+		if code != 0 || stderr != "" || out != info.String()+"\n" {
+			t.Errorf("leader %q: exit status %d, stdout %q, stderr %q", args, code, out, stderr)
 		}
 	}
-}
-
-func TestWrongUsageIsTold(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		args []string
-		code int
-		say  string
-	}{
-		"command":   {[]string{"dmeo"}, 2, "dmeo"},
-		"flag":      {[]string{"demo", "--wrkers", "3"}, 2, "--wrkers"},
-		"workers":   {[]string{"demo", "--workers", "0"}, 2, "--workers 0"},
-		"ttl":       {[]string{"demo", "--ttl", "1ms"}, 2, "--ttl 1ms"},
-		"output":    {[]string{"demo", "--plain", "--json"}, 2, "--json"},
-		"script":    {[]string{"demo", "--script", "2s crash; 3s burn"}, 2, `"3s burn"`},
-		"too late":  {[]string{"demo", "--script", "5s crash", "--for", "4s"}, 2, `"5s crash"`},
-		"bucket":    {[]string{"demo", "--bucket", "a b"}, 2, `--bucket "a b"`},
-		"context":   {[]string{"demo", "--context", "no-such"}, 2, `"no-such"`},
-		"no server": {[]string{"demo", "--server", "nats://u:secret@127.0.0.1:1"}, 1, "127.0.0.1:1"},
-		"worker":    {[]string{"demo-worker"}, 1, "leader demo"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			code, out, stderr := runProgram(t, nil, c.args...)
-			if code != c.code || !strings.Contains(stderr, c.say) || out != "" {
-				t.Errorf("exit status %d, want %d; stdout %q, stderr %q, want %q in it", code, c.code, out, stderr, c.say)
-			}
-			if strings.Contains(stderr, "secret") {
-				t.Errorf("a password is shown: %q", stderr)
-			}
-		})
+	if _, out, _ := runProgram(t, nil, "version", "-o", "name"); out != info.Version+"\n" {
+		t.Errorf("-o name: %q", out)
 	}
 }

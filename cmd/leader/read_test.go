@@ -1,23 +1,21 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"net/http"
 	"os"
 	"os/exec"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -25,125 +23,9 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
 	"github.com/seed-ff2cb582/leader/rollcall"
-	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
-
-// A readLab is a server with a bucket, whose elections the commands read.
-type readLab struct {
-	t   *testing.T
-	url string
-	nc  *nats.Conn
-	js  jetstream.JetStream
-}
-
-const labBucket = "leaders"
-
-func newReadLab(t *testing.T) *readLab {
-	t.Helper()
-	return enter(t, devtest.Serve(t))
-}
-
-// enter makes the bucket on a server.
-func enter(t *testing.T, url string, options ...nats.Option) *readLab {
-	t.Helper()
-	nc, js := devtest.Connect(t, url, options...)
-	l := &readLab{t, url, nc, js}
-	if err := natsstore.EnsureBucket(l.within(), js, natsstore.BucketConfig{Bucket: labBucket}); err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func (l *readLab) within() context.Context {
-	l.t.Helper()
-	return within(l.t)
-}
-
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// stand lets a candidate stand, whose TTL no test waits for, and returns when
-// it leads or follows.
-func (l *readLab) stand(group, id string, hooks ...leader.Hooks) leader.Election {
-	l.t.Helper()
-	return l.standIn(labBucket, group, id, hooks...)
-}
-
-// standIn is stand in another bucket.
-func (l *readLab) standIn(bucket, group, id string, hooks ...leader.Hooks) leader.Election {
-	l.t.Helper()
-	e, err := leader.NewElection(l.nc, leader.ElectionConfig{
-		Bucket: bucket, Group: group, InstanceID: id, TTL: 20 * time.Second, HeartbeatInterval: time.Second,
-		Priority: 7, Version: "1.2.3", Address: id + ":80", Meta: map[string]string{"zone": "z"}, DeleteOnStop: true,
-		ConnectionParams: []byte("{}\xff"),
-		Hooks:            leader.JoinHooks(hooks...), AcquireGrace: leader.GraceOff,
-	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	if err := e.Start(context.WithoutCancel(l.within())); err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() { _ = e.Stop() })
-	for info := range e.Observe(l.within()) {
-		if info.ID != "" {
-			return e
-		}
-	}
-	l.t.Fatal("nobody leads")
-	return nil
-}
-
-// answering are the hooks of a candidate that answers the roll call and
-// publishes advisories.
-func (l *readLab) answering() leader.Hooks {
-	return leader.JoinHooks(rollcall.Hooks(l.nc), advisory.Hooks(l.nc, advisory.Options{}))
-}
-
-// run runs a command on the server. It must have the exit status.
-func (l *readLab) run(want int, args ...string) (stdout, stderr string) {
-	l.t.Helper()
-	code, out, errs := runProgram(l.t, []string{"NATS_URL=" + l.url}, args...)
-	if code != want {
-		l.t.Fatalf("%v: exit status %d, want %d\n%s%s", args, code, want, out, errs)
-	}
-	return out, errs
-}
-
-func decodeStrictly(t *testing.T, data string, v any) {
-	t.Helper()
-	dec := json.NewDecoder(strings.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		t.Fatalf("%v in:\n%s", err, data)
-	}
-}
-
-// cells returns a table with what differs from run to run named.
-func cells(out string) (rows [][]string) {
-	for line := range strings.Lines(out) {
-		line = regexp.MustCompile(`\b\d{16}\b`).ReplaceAllString(strings.TrimRight(line, "\n"), "TERM")
-		line = regexp.MustCompile(`\b[0-9a-f]{8}\b`).ReplaceAllString(line, "HASH")
-		line = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d)?`).ReplaceAllString(line, "TIME")
-		line = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`).ReplaceAllString(line, "LENGTH")
-		rows = append(rows, regexp.MustCompile(` {2,}`).Split(line, -1))
-	}
-	return rows
-}
-
-func checkCells(t *testing.T, out string, want [][]string) {
-	t.Helper()
-	if got := cells(out); !reflect.DeepEqual(got, want) {
-		t.Errorf("%q\nwant %q\n%s", got, want, out)
-	}
-}
 
 func TestListShowsTheSampleElections(t *testing.T) {
 	t.Parallel()
@@ -213,6 +95,112 @@ func TestListOfNothingIsEmpty(t *testing.T) {
 	}
 	if _, stderr = l.run(5, "ls", "--bucket", "none"); !strings.Contains(stderr, `"none"`) {
 		t.Errorf("%q", stderr)
+	}
+}
+
+// firsts returns the first cell of each line.
+func firsts(out string) (all []string) {
+	for line := range strings.Lines(out) {
+		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		all = append(all, first)
+	}
+	return all
+}
+
+func TestListSortsAndLeavesOutAsAsked(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string][]string{
+		"ls":                               {"GROUP", "billing", "jobs.eu", "jobs.us", "reports"},
+		"ls --no-headers":                  {"billing", "jobs.eu", "jobs.us", "reports"},
+		"ls --no-headers --sort leader":    {"billing", "jobs.eu", "jobs.us", "reports"}, // -, eu-1, us-1, worker-2
+		"ls --no-headers --vacant":         {"billing"},
+		"ls --no-headers --vacant -o wide": {"billing"},
+		"ls --vacant -o name":              {"billing"},
+		"ls --vacant jobs.* -o name":       nil,
+	} {
+		code, out, stderr := runProgram(t, nil, append(strings.Fields(line), "--dev")...)
+		if code != 0 || !slices.Equal(firsts(out), want) {
+			t.Errorf("leader %s: exit status %d, %q, want %q; stderr %q", line, code, firsts(out), want, stderr)
+		}
+	}
+	var groups []read.Group
+	_, out, _ := runProgram(t, nil, "ls", "--dev", "--sort", "since", "-o", "json")
+	decodeStrictly(t, out, &groups)
+	if len(groups) != 4 || !slices.IsSortedFunc(groups, func(a, b read.Group) int { return b.Since.Compare(a.Since) }) {
+		t.Errorf("not with the latest change first: %s", out)
+	}
+	_, out, _ = runProgram(t, nil, "ls", "--dev", "--sort", "term", "-o", "json")
+	groups = nil
+	decodeStrictly(t, out, &groups)
+	if len(groups) != 4 || !slices.IsSortedFunc(groups, func(a, b read.Group) int { return int(b.Term) - int(a.Term) }) {
+		t.Errorf("not with the highest term first: %s", out)
+	}
+}
+
+// A group that was paused before it has had a leader has no record. An operator
+// who asks why nobody leads wants to see it all the same.
+func TestListShowsAGroupThatIsPausedBeforeItsFirstLeader(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	l.stand("other", "o")
+	l.run(0, "pause", "early", "--yes", "--why", "not yet")
+	for _, args := range [][]string{{"ls", "-o", "json"}, {"ls", "early", "-o", "json"}, {"ls", "--vacant", "-o", "json"}} {
+		var groups []read.Group
+		out, _ := l.run(0, args...)
+		decodeStrictly(t, out, &groups)
+		g := groups[0]
+		if g.Group != "early" || g.Leader != "" || !g.Paused || g.PausedBy == "" || g.PausedWhy != "not yet" || len(groups) > 1 && groups[1].Paused {
+			t.Errorf("%v: %+v", args, groups)
+		}
+	}
+	// Who waits is told, too.
+	var g read.Group
+	out, _ := l.run(0, "wait", "early", "--vacant", "-o", "json")
+	decodeStrictly(t, out, &g)
+	if !g.Paused || g.PausedWhy != "not yet" {
+		t.Errorf("%s", out)
+	}
+	_, stderr := l.run(6, "wait", "early", "--timeout", "2s")
+	if !strings.Contains(stderr, `nobody leads group "early": paused by `) {
+		t.Error(stderr)
+	}
+	out, _ = l.run(0, "ls", "-o", "wide", "early")
+	if !strings.Contains(out, " paused by ") || !strings.Contains(out, " not yet ") {
+		t.Error(out)
+	}
+
+	// Who follows the list sees a pause come and go.
+	w := l.follow("ls", "-w", "-o", "json")
+	next := func() (g read.Group) { w.next(&g); return g }
+	if g := next(); g.Group != "early" || !g.Paused {
+		t.Errorf("%+v", g)
+	}
+	if g := next(); g.Group != "other" || g.Paused {
+		t.Errorf("%+v", g)
+	}
+	l.run(0, "resume", "early", "--yes", "--no-wait")
+	if g := next(); g.Group != "early" || g.Paused {
+		t.Errorf("%+v", g)
+	}
+	l.run(0, "pause", "other", "--yes", "--timeout", "60s")
+	for {
+		if g := next(); g.Group != "other" {
+			t.Errorf("%+v", g)
+		} else if g.Paused && g.Leader == "" {
+			break
+		}
+	}
+	l.run(0, "resume", "other", "--yes", "--timeout", "60s")
+	for {
+		if g := next(); g.Group != "other" {
+			t.Errorf("%+v", g)
+		} else if !g.Paused && g.Leader == "o" {
+			break
+		}
+	}
+	l.stand("early", "e")
+	if g := next(); g.Group != "early" || g.Leader != "e" {
+		t.Errorf("%+v", g)
 	}
 }
 
@@ -297,6 +285,233 @@ func TestRecordsDoNotSteerTheTerminal(t *testing.T) {
 	}
 }
 
+func TestListFollowsInLines(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	a := l.stand("reports", "a", l.answering())
+	w := l.follow("ls", "-w", "-o", "json")
+	var g read.Group
+	w.next(&g)
+	if g.Leader != "a" || g.Since.IsZero() {
+		t.Errorf("%+v", g)
+	}
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	g = read.Group{}
+	w.next(&g)
+	if g.Leader != "" || g.Reason != leader.ReasonStopped || g.Since.IsZero() {
+		t.Errorf("%+v", g)
+	}
+	l.stand("reports", "b")
+	g = read.Group{}
+	w.next(&g)
+	if g.Leader != "b" || g.Reason != leader.ReasonStopped || g.Since.IsZero() {
+		t.Errorf("%+v", g)
+	}
+	w.interrupt()
+}
+
+// The live view is seen by tmux, as a person would.
+func TestListDrawsOverItselfOnATerminal(t *testing.T) {
+	t.Parallel()
+	tmux, err := exec.LookPath("tmux")
+	if err != nil {
+		t.Skip("no tmux")
+	}
+	l := newReadLab(t)
+	a := l.stand("reports", "a")
+	socket := t.TempDir() + "/tmux"
+	run := func(args ...string) string {
+		cmd := exec.CommandContext(l.within(), tmux, append([]string{"-S", socket, "-f", os.DevNull}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("tmux %v: %v %s", args, err, out)
+		}
+		return string(out)
+	}
+	run("new-session", "-d", "-s", "live", "-x", "70", "-y", "6", program+" ls -w -s "+l.url+"; echo ended $?; read line")
+	t.Cleanup(func() { _ = exec.Command(tmux, "-S", socket, "kill-server").Run() })
+	await := func(what string, fits func(screen string) bool) {
+		t.Helper()
+		var screen string
+		for end := time.Now().Add(patience); time.Now().Before(end); {
+			if screen = run("capture-pane", "-p", "-t", "live"); fits(screen) {
+				return
+			}
+		}
+		t.Fatalf("%s: not on the screen:\n%s", what, screen)
+	}
+	row := regexp.MustCompile(`(?m)^reports +a +\d{16} .*[0-9.]+s`)
+	await("the leader", func(s string) bool { return strings.Contains(s, "GROUP") && row.MatchString(s) })
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	await("the vacancy", func(s string) bool {
+		return strings.Count(s, "reports") == 1 && regexp.MustCompile(`(?m)^reports +- +\d{16}`).MatchString(s)
+	})
+	run("send-keys", "-t", "live", "C-c")
+	await("the end", func(s string) bool { return strings.Contains(s, "ended") && !strings.Contains(s, "GROUP") })
+}
+
+// shown is what a terminal of so many columns shows when a command has ended,
+// with the sequences that colour it.
+func shown(t *testing.T, columns, line string, env ...string) string {
+	t.Helper()
+	tmux, err := exec.LookPath("tmux")
+	if err != nil {
+		t.Skip("no tmux")
+	}
+	socket := t.TempDir() + "/tmux"
+	run := func(args ...string) string {
+		out, err := exec.CommandContext(t.Context(), tmux, append([]string{"-S", socket, "-f", os.DevNull}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("tmux %v: %v %s", args, err, out)
+		}
+		return string(out)
+	}
+	run("new-session", "-d", "-s", "s", "-x", columns, "-y", "60", "env -u NO_COLOR -u NATS_URL "+strings.Join(env, " ")+" "+program+" "+line+"; echo THE END; read line")
+	defer func() { _ = exec.Command(tmux, "-S", socket, "kill-server").Run() }()
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		if screen, _, over := strings.Cut(run("capture-pane", "-e", "-p", "-t", "s"), "THE END"); over {
+			return screen
+		}
+	}
+	t.Fatalf("%s does not end", line)
+	return ""
+}
+
+// As a person sees it: lines end between words, columns for which there is no
+// room are named, and what is wrong is red.
+func TestATerminalIsFilledWithWholeWordsAndColours(t *testing.T) {
+	t.Parallel()
+	screen := shown(t, "80", "ls --dev -o wide")
+	for _, want := range []string{"migration", "\x1b[1m", "\x1b[31m-", "LEASE"} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("no %q in\n%s", want, screen)
+		}
+	}
+	plain := strings.Join(strings.Fields(ansi.Strip(screen)), " ")
+	if !strings.Contains(plain, "Not shown, for want of room: META, CORRELATION") {
+		t.Errorf("not said what is left out:\n%s", plain)
+	}
+	screen = shown(t, "80", "doctor --dev --timeout 60s")
+	if !strings.Contains(screen, "\n                  nobody is elected or kept") || !strings.Contains(ansi.Strip(screen), "warn  paused") {
+		t.Errorf("findings are not folded under their text:\n%s", screen)
+	}
+	if screen := shown(t, "80", "ls --dev -o wide", "NO_COLOR=1"); strings.Contains(screen, "\x1b") || !strings.Contains(screen, "GROUP") {
+		t.Errorf("coloured in spite of NO_COLOR: %q", screen)
+	}
+	// A sentence on the standard error, which is longer than a line.
+	if screen := shown(t, "40", "get nosuch --dev"); !strings.Contains(screen, "\n  ") || strings.Contains(strings.ReplaceAll(screen, "\n  ", " "), "\n ") {
+		t.Errorf("%s", screen)
+	}
+	if _, out, _ := runProgram(t, nil, "ls", "--dev"); strings.Contains(out, "\x1b") {
+		t.Errorf("coloured in a pipe: %q", out)
+	}
+}
+
+// forgetOne leaves one group behind that is forgotten, beside one that is led.
+func forgetOne(t *testing.T) *readLab {
+	t.Helper()
+	l := newReadLab(t)
+	l.stand("other", "o")
+	if err := l.stand(steered, "a").Stop(); err != nil {
+		t.Fatal(err)
+	}
+	l.run(0, "forget", steered, "-y")
+	return l
+}
+
+// A bucket whose groups are all forgotten is not one that never had any.
+func TestListSaysThatItLeavesForgottenGroupsOut(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	if err := l.stand(steered, "a").Stop(); err != nil {
+		t.Fatal(err)
+	}
+	l.run(0, "forget", steered, "-y")
+	for pattern, want := range map[string]string{
+		">":      "leader: bucket \"leaders\" has no groups but forgotten ones, which --all shows\n",
+		"*":      "leader: bucket \"leaders\" has no groups that match * but forgotten ones, which --all shows\n",
+		"jobs.>": "leader: bucket \"leaders\" has no groups that match jobs.>\n",
+	} {
+		if out, errs := l.run(0, "ls", pattern); out != "" || errs != want {
+			t.Errorf("%s: %q, %q", pattern, out, errs)
+		}
+	}
+	if out, errs := l.run(0, "ls", "--all", "-o", "name"); out != steered+"\n" || errs != "" {
+		t.Errorf("--all: %q, %q", out, errs)
+	}
+}
+
+// A pause brings no group back that is marked as gone, however one looks.
+func TestListLeavesForgottenGroupsOutThatArePaused(t *testing.T) {
+	t.Parallel()
+	l := forgetOne(t)
+	l.run(0, "pause", steered, "--yes")
+	out, _ := l.run(0, "ls", "-o", "name")
+	if out != "other\n" {
+		t.Errorf("%q", out)
+	}
+	w := l.follow("ls", "-w", "-o", "json")
+	var g read.Group
+	w.next(&g)
+	if g.Group != "other" {
+		t.Errorf("%+v", g)
+	}
+	l.run(0, "pause", "other", "--yes", "--timeout", "60s")
+	for g = (read.Group{}); !g.Paused; {
+		w.next(&g)
+		if g.Group != "other" {
+			t.Fatalf("%+v", g)
+		}
+	}
+	out, _ = l.run(0, "ls", steered, "-o", "json")
+	var groups []read.Group
+	decodeStrictly(t, out, &groups)
+	if len(groups) != 1 || groups[0].Term == 0 || !groups[0].Paused {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestWatchLeavesForgottenGroupsOut(t *testing.T) {
+	l := forgetOne(t)
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{nil, []string{"other"}},
+		{[]string{"--all", "-n", "2"}, []string{"other", steered}},
+		{[]string{steered, "-n", "1"}, []string{steered}}, // asked for by its name
+	} {
+		f := l.follow(append([]string{"watch", "-o", "json"}, c.args...)...)
+		seen := map[string]bool{}
+		for range c.want {
+			var change read.Change
+			f.next(&change)
+			seen[change.Group] = true
+		}
+		for _, group := range c.want {
+			if !seen[group] {
+				t.Errorf("%q: saw %v, want %v", c.args, seen, c.want)
+			}
+		}
+	}
+	// Who watches is told that a group is forgotten, and that it is back.
+	f := l.follow("watch", "-o", "json")
+	var change read.Change
+	f.next(&change)
+	if change.Group != "other" {
+		t.Errorf("%+v", change)
+	}
+	l.stand(steered, "b")
+	f.next(&change)
+	if change.Group != steered || change.Leader != "b" {
+		t.Errorf("%+v", change)
+	}
+}
+
 func TestGetShowsTheCandidates(t *testing.T) {
 	t.Parallel()
 	code, out, stderr := runProgram(t, nil, "get", "jobs.us", "--dev", "-o", "wide")
@@ -367,58 +582,61 @@ func TestGetTellsOfAPendingRequest(t *testing.T) {
 	l.run(4, "get", "nosuch")
 }
 
-// follow begins a command in this process that prints until it is told to stop.
-func (l *readLab) follow(args ...string) *call {
-	l.t.Helper()
-	return begin(l.t, l.t.Output(), []string{"NATS_URL=" + l.url}, args...)
-}
+// thousand is what is said where more candidates answer than are listened to.
+const thousand = "more than 1000 answers"
 
-// A follower is such a command in a process of its own.
-type follower struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	out   io.Closer
-	lines *bufio.Scanner
-}
-
-// start starts a command in a process of its own.
-func (l *readLab) start(args ...string) *follower {
+// crowd answers the roll call in the place of 1,001 candidates.
+func (l *readLab) crowd(group string) {
 	l.t.Helper()
-	f := &follower{t: l.t, cmd: command(l.t, []string{"NATS_URL=" + l.url}, args...)}
-	f.cmd.Stderr = os.Stderr
-	out, err := f.cmd.StdoutPipe()
-	if err != nil {
+	_, err := l.nc.Subscribe(rollcall.Subject(labBucket, group), func(m *nats.Msg) {
+		for i := range 1001 {
+			_ = l.nc.Publish(m.Reply, fmt.Appendf(nil, `{"format":1,"bucket":%q,"group":%q,"instance":"c%04d"}`, labBucket, group, i)) // asked again
+		}
+	})
+	if err := errors.Join(err, l.nc.Flush()); err != nil {
 		l.t.Fatal(err)
 	}
-	if err := f.cmd.Start(); err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() { _ = f.cmd.Process.Kill(); _ = f.cmd.Wait() })
-	f.out, f.lines = out, bufio.NewScanner(out)
-	return f
 }
 
-func (f *follower) next(v any) {
-	f.t.Helper()
-	if !f.lines.Scan() {
-		f.t.Fatal("no line:", f.lines.Err())
-	}
-	decodeStrictly(f.t, f.lines.Text(), v)
-}
-
-// interrupt ends the command, which must end with 0 and print nothing more.
-func (f *follower) interrupt() {
-	f.t.Helper()
-	if err := f.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		f.t.Fatal(err)
-	}
-	if f.lines.Scan() {
-		f.t.Errorf("one more line: %s", f.lines.Text())
-	}
-	_ = f.cmd.Wait() // the status tells
-	if code := f.cmd.ProcessState.ExitCode(); code != 0 {
-		f.t.Errorf("exit status %d after an interrupt", code)
-	}
+// Each of them would take the thousand for all. On a busy machine the answers
+// may pause for too long: hence again.
+func TestOfMoreThanAThousandCandidatesAllThatCameIsShownAndThatThereAreMore(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	l.crowd("reports")
+	vacancy := &nats.Msg{Subject: "$KV.leaders.reports", Data: []byte(`{"reason":"stopped"}`), Header: nats.Header{"KV-Operation": []string{"DEL"}}}
+	env := []string{"NATS_URL=" + l.url}
+	l.until("leader get shows them", func() error {
+		code, out, stderr := runProgram(t, env, "get", "reports", "--timeout", "60s")
+		if n := strings.Count(out, "\nc"); code != 0 || n != 1000 || !strings.Contains(stderr, thousand) {
+			return fmt.Errorf("exit status %d, %d candidates, stderr %q", code, n, stderr)
+		}
+		return nil
+	})
+	l.until("leader forget warns", func() error {
+		if _, err := l.js.PublishMsg(l.within(), vacancy); err != nil {
+			return err
+		}
+		code, _, stderr := runProgram(t, env, "forget", "reports", "-y", "--timeout", "60s")
+		if code != 0 || !strings.Contains(stderr, `candidate "c0000" stands (more than 1000 answered`) {
+			return fmt.Errorf("exit status %d, stderr %q", code, stderr)
+		}
+		return nil
+	})
+	base, _ := startServing(t, env, "dash", "--http", "127.0.0.1:0", "--timeout", "60s")
+	l.until("the page shows them", func() error {
+		_, _, body := (visit{http.MethodGet, "/api/candidates?group=reports", "", nil}).ask(t, base)
+		var r struct {
+			Candidates []struct{}
+			More       int
+			Error      string
+		}
+		err := json.Unmarshal([]byte(body), &r)
+		if err == nil && (len(r.Candidates) != 100 || r.More != 900 || !strings.Contains(r.Error, thousand)) {
+			err = fmt.Errorf("%d candidates, %d more, error %q", len(r.Candidates), r.More, r.Error)
+		}
+		return err
+	})
 }
 
 func TestWatchTellsEachChangeOfLeaders(t *testing.T) {
@@ -495,33 +713,6 @@ func TestWatchWithSampleElectionsHasSomethingToShow(t *testing.T) {
 	}
 }
 
-func TestListFollowsInLines(t *testing.T) {
-	t.Parallel()
-	l := newReadLab(t)
-	a := l.stand("reports", "a", l.answering())
-	w := l.follow("ls", "-w", "-o", "json")
-	var g read.Group
-	w.next(&g)
-	if g.Leader != "a" || g.Since.IsZero() {
-		t.Errorf("%+v", g)
-	}
-	if err := a.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	g = read.Group{}
-	w.next(&g)
-	if g.Leader != "" || g.Reason != leader.ReasonStopped || g.Since.IsZero() {
-		t.Errorf("%+v", g)
-	}
-	l.stand("reports", "b")
-	g = read.Group{}
-	w.next(&g)
-	if g.Leader != "b" || g.Reason != leader.ReasonStopped || g.Since.IsZero() {
-		t.Errorf("%+v", g)
-	}
-	w.interrupt()
-}
-
 func TestWatchPrintsAdvisories(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
@@ -553,6 +744,141 @@ func TestWatchPrintsAdvisories(t *testing.T) {
 	}
 	if code := w.wait(); code != 0 {
 		t.Errorf("exit status %d", code)
+	}
+}
+
+// waiting runs leader wait beside what it waits for.
+func (l *readLab) waiting(args ...string) (end func() read.Group) {
+	l.t.Helper()
+	type result struct {
+		code      int
+		out, errs string
+	}
+	done := make(chan result, 1)
+	go func() {
+		code, out, errs := runProgram(l.t, []string{"NATS_URL=" + l.url}, append([]string{"wait", steered, "-o", "json", "--timeout", "60s"}, args...)...)
+		done <- result{code, out, errs}
+	}()
+	return func() (g read.Group) {
+		l.t.Helper()
+		r := <-done
+		if r.code != 0 {
+			l.t.Fatalf("%q: exit status %d: %s", args, r.code, r.errs)
+		}
+		decodeStrictly(l.t, r.out, &g)
+		return g
+	}
+}
+
+func TestWaitEndsWhenItHasComeToThat(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	led, vacant, byB := l.waiting(), l.waiting("--vacant"), l.waiting("--by", "b")
+	if g := vacant(); g.Leader != "" {
+		t.Errorf("%+v", g)
+	}
+	a := l.stand(steered, "a")
+	if g := led(); g.Leader != "a" || g.Term != a.Term().Number {
+		t.Errorf("%+v", g)
+	}
+	if g := l.waiting("--by", "a")(); g.Leader != "a" {
+		t.Errorf("%+v", g)
+	}
+	l.stand(steered, "b")
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if g := byB(); g.Leader != "b" {
+		t.Errorf("%+v", g)
+	}
+}
+
+// It shows what leader ls does. Once the record has been renewed, only the
+// record itself says since when: neither history nor roll call is asked.
+func TestWaitShowsSinceWhen(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	a := l.stand(steered, "a")
+	if err := a.ValidateToken(l.within()); err != nil { // the record has been renewed
+		t.Fatal(err)
+	}
+	if got, want := l.waiting()().Since, l.listed()[0].Since; got.IsZero() || !got.Equal(want) {
+		t.Errorf("led since %v, and by leader ls since %v", got, want)
+	}
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.waiting("--vacant")().Since; got.IsZero() {
+		t.Error("vacant since when?")
+	}
+}
+
+func TestWaitEndsWhenNobodyLeadsAnyMore(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	a := l.stand(steered, "a")
+	vacant := l.waiting("--vacant")
+	if err := a.Pause(l.within(), "migration"); err != nil {
+		t.Fatal(err)
+	}
+	if g := vacant(); g.Leader != "" || g.Reason != leader.ReasonPaused {
+		t.Errorf("%+v", g)
+	}
+}
+
+// waits waits in vain, and returns what it is told. On a busy machine the first
+// wait may end before it has heard anything.
+func (l *readLab) waits(args ...string) (stderr string) {
+	l.t.Helper()
+	for wait := 300 * time.Millisecond; wait < time.Minute; wait *= 5 {
+		_, stderr = l.run(6, append([]string{"wait", steered, "--timeout", wait.String()}, args...)...)
+		if !strings.Contains(stderr, "nothing was heard") {
+			break
+		}
+	}
+	return stderr
+}
+
+func TestWaitSaysWhatItSawInstead(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	if stderr := l.waits(); !strings.Contains(stderr, "nobody leads group") {
+		t.Errorf("stderr %q", stderr)
+	}
+	l.stand(steered, "a")
+	for want, args := range map[string][]string{
+		`"a" leads group "reports" in term `: {"--vacant"},
+		`and not "b"`:                        {"--by", "b"},
+	} {
+		if stderr := l.waits(args...); !strings.Contains(stderr, want) {
+			t.Errorf("%q: stderr %q", args, stderr)
+		}
+	}
+	l.run(2, "wait", steered, "--vacant", "--by", "a")
+	l.run(5, "wait", steered, "--bucket", "none", "--timeout", "60s")
+}
+
+// A record that its dead leader left behind reads as one of a leader that
+// lives. Its lease is over by the server's clock.
+func TestWaitDoesNotTakeADeadLeaderForOneThatLeads(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	l.put(steered, `{"id":"gone","token":"t","ttl":1,"term":7}`)
+	// Of the server itself: leader ls leaves out what it does not hear within a
+	// second, and on a busy machine that may be each time.
+	l.until("the record is old", func() error {
+		kept, err := l.js.Stream(l.within(), "KV_leaders")
+		if err != nil {
+			return err
+		}
+		msg, err := kept.GetLastMsgForSubject(l.within(), "$KV.leaders."+steered)
+		if err == nil && time.Since(msg.Time) < 3*time.Second {
+			err = context.DeadlineExceeded
+		}
+		return err
+	})
+	if stderr := l.waits(); !strings.Contains(stderr, "nobody leads") {
+		t.Errorf("stderr %q", stderr)
 	}
 }
 
@@ -594,83 +920,6 @@ func TestHistorySaysWhoLedWhen(t *testing.T) {
 	l.run(2, "history", "disable")
 	l.run(0, "history", "disable", "--yes")
 	l.run(4, "history", "disable", "--yes")
-}
-
-func (l *readLab) mustRun(args ...string) string {
-	l.t.Helper()
-	out, stderr := l.run(0, args...)
-	if stderr != "" {
-		l.t.Errorf("%v: %q", args, stderr)
-	}
-	return out
-}
-
-// awaitHistory runs the command until the stream has what was published.
-func (l *readLab) awaitHistory(group string, done func(read.Past) bool) read.Past {
-	l.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
-		code, out, _ := runProgram(l.t, []string{"NATS_URL=" + l.url}, "history", group, "-o", "json")
-		if code != 0 {
-			continue
-		}
-		var p read.Past
-		decodeStrictly(l.t, out, &p)
-		if done(p) {
-			return p
-		}
-	}
-	l.t.Fatal("the history does not come")
-	return read.Past{}
-}
-
-// checkWhoLed asks about times in, between and before the terms of a, which
-// ended, and b, which leads.
-func (l *readLab) checkWhoLed(past read.Past) {
-	l.t.Helper()
-	a, b := past.Terms[0], past.Terms[1]
-	at := func(x time.Time) string { return x.UTC().Format(time.RFC3339Nano) }
-	for when, want := range map[string]string{
-		at(a.Began): "a led reports at ", at(b.Began.Add(time.Minute)): "b led reports at ", "0s": "b led reports at ",
-	} {
-		if out := l.mustRun("history", "reports", "--at", when); !strings.HasPrefix(out, want) || strings.Count(out, "\n") != 1 {
-			l.t.Errorf("%s: %q", when, out)
-		}
-	}
-	if out := l.mustRun("history", "reports", "--at", at(a.Began), "-o", "name"); out != "a\n" {
-		l.t.Errorf("%q", out)
-	}
-	var p read.Past
-	decodeStrictly(l.t, l.mustRun("history", "reports", "--at", at(a.Began), "-o", "json"), &p)
-	if !p.Led || p.AtTerm == nil || p.AtTerm.Leader != "a" || !p.At.Equal(a.Began) {
-		l.t.Errorf("%+v", p)
-	}
-	if _, stderr := l.run(4, "history", "reports", "--at", "2001-01-01T00:00:00Z"); !strings.Contains(stderr, "the history begins at") {
-		l.t.Errorf("%q", stderr)
-	}
-	if _, stderr := l.run(4, "history", "reports", "--at", at(a.Began.Add(-time.Microsecond))); !strings.Contains(stderr, "nobody is known") {
-		l.t.Errorf("%q", stderr)
-	}
-}
-
-// --since is for the terms that are shown. Who led, and who had led, is a
-// question about all of them.
-func TestWhoLedIsAskedOfAllTerms(t *testing.T) {
-	t.Parallel()
-	l := newReadLab(t)
-	l.run(0, "history", "enable")
-	a := l.stand("reports", "a", l.answering())
-	if err := a.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	past := l.awaitHistory("reports", func(p read.Past) bool { return len(p.Terms) == 1 && !p.Terms[0].Ended.IsZero() })
-	ended := past.Terms[0].Ended
-	after := ended.Add(time.Microsecond).UTC().Format(time.RFC3339Nano)
-	for _, since := range [][]string{nil, {"--since", after}} {
-		args := append([]string{"history", "reports", "--at", after}, since...)
-		if _, stderr := l.run(4, args...); !strings.Contains(stderr, "of a had ended") {
-			t.Errorf("%v: %q", since, stderr)
-		}
-	}
 }
 
 // An advisory that was dropped leaves a gap in the counting of its candidate,
@@ -751,121 +1000,70 @@ func TestHistoryKnowsWhereItBegins(t *testing.T) {
 	}
 }
 
-func TestTokenIsVerifiedAgainstTheRecord(t *testing.T) {
-	t.Parallel()
-	l := newReadLab(t)
-	a := l.stand("reports", "a")
-	term := a.Term()
-	number := strconv.FormatUint(term.Number, 10)
-	newer := strconv.FormatUint(term.Number+1, 10)
-	verify := func(want int, env []string, in string, args ...string) string {
-		t.Helper()
-		code, out, errs := runWithInput(t, in, append(env, "NATS_URL="+l.url), append([]string{"token", "verify"}, args...)...)
-		if code != want || strings.Contains(out+errs, term.Token) {
-			t.Errorf("%q: exit status %d, want %d: %s%s", args, code, want, out, errs)
+// awaitHistory runs the command until the stream has what was published.
+func (l *readLab) awaitHistory(group string, done func(read.Past) bool) read.Past {
+	l.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		code, out, _ := runProgram(l.t, []string{"NATS_URL=" + l.url}, "history", group, "-o", "json")
+		if code != 0 {
+			continue
 		}
-		verdict, _, _ := strings.Cut(out+errs, ":")
-		return verdict
+		var p read.Past
+		decodeStrictly(l.t, out, &p)
+		if done(p) {
+			return p
+		}
 	}
-	for name, c := range map[string]struct {
-		got, want string
-	}{
-		"environment": {verify(0, []string{"LEADER_TERM=" + number, "LEADER_TOKEN=" + term.Token}, "", "reports"), "current"},
-		"stdin":       {verify(0, nil, term.Token+"\n", "reports", "--term", number, "--term-token", "-"), "current"},
-		"term alone":  {verify(0, nil, "", "reports", "--term", number), "current"},
-		"mismatch":    {verify(1, nil, "other", "reports", "--term", number, "--term-token=-"), "mismatch"},
-		"older":       {verify(1, nil, "", "reports", "--term", "1"), "stale"},
-		"newer":       {verify(1, nil, "", "reports", "--term", newer), "unknown"},
-		"no token":    {verify(2, nil, "", "reports", "--term", number, "--term-token", "-"), "leader"},
-		"no term":     {verify(2, nil, "", "reports"), "leader"},
-		"no group":    {verify(4, nil, "", "nosuch", "--term", number), "leader"},
+	l.t.Fatal("the history does not come")
+	return read.Past{}
+}
+
+// checkWhoLed asks about times in, between and before the terms of a, which
+// ended, and b, which leads.
+func (l *readLab) checkWhoLed(past read.Past) {
+	l.t.Helper()
+	a, b := past.Terms[0], past.Terms[1]
+	at := func(x time.Time) string { return x.UTC().Format(time.RFC3339Nano) }
+	for when, want := range map[string]string{
+		at(a.Began): "a led reports at ", at(b.Began.Add(time.Minute)): "b led reports at ", "0s": "b led reports at ",
 	} {
-		if c.got != c.want {
-			t.Errorf("%s: %q, want %q", name, c.got, c.want)
+		if out := l.mustRun("history", "reports", "--at", when); !strings.HasPrefix(out, want) || strings.Count(out, "\n") != 1 {
+			l.t.Errorf("%s: %q", when, out)
 		}
 	}
-	if err := a.Stop(); err != nil {
-		t.Fatal(err)
+	if out := l.mustRun("history", "reports", "--at", at(a.Began), "-o", "name"); out != "a\n" {
+		l.t.Errorf("%q", out)
 	}
-	if got := verify(1, nil, "", "reports", "--term", number); got != "stale" {
-		t.Errorf("after the release: %q", got)
+	var p read.Past
+	decodeStrictly(l.t, l.mustRun("history", "reports", "--at", at(a.Began), "-o", "json"), &p)
+	if !p.Led || p.AtTerm == nil || p.AtTerm.Leader != "a" || !p.At.Equal(a.Began) {
+		l.t.Errorf("%+v", p)
 	}
-	var v read.Verdict
-	out, _ := l.run(1, "token", "verify", "reports", "--term", number, "-o", "json")
-	decodeStrictly(t, out, &v)
-	if v != (read.Verdict{Group: "reports", Term: term.Number, Verdict: "stale", CurrentTerm: term.Number}) {
-		t.Errorf("%s", out)
+	if _, stderr := l.run(4, "history", "reports", "--at", "2001-01-01T00:00:00Z"); !strings.Contains(stderr, "the history begins at") {
+		l.t.Errorf("%q", stderr)
+	}
+	if _, stderr := l.run(4, "history", "reports", "--at", at(a.Began.Add(-time.Microsecond))); !strings.Contains(stderr, "nobody is known") {
+		l.t.Errorf("%q", stderr)
 	}
 }
 
-func TestReadersRefuseWrongUsage(t *testing.T) {
+// --since is for the terms that are shown. Who led, and who had led, is a
+// question about all of them.
+func TestWhoLedIsAskedOfAllTerms(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		args []string
-		say  string
-	}{
-		"pattern":        {[]string{"ls", "jobs.>.x"}, `"jobs.>.x"`},
-		"watch, pattern": {[]string{"watch", "*x"}, `"*x"`},
-		"count":          {[]string{"watch", "--count=-1"}, "--count -1"},
-		"all advisories": {[]string{"watch", "--advisories", "--all"}, "--all: not with --advisories"},
-		"group":          {[]string{"get", "jobs.*"}, `"jobs.*"`},
-		"format":         {[]string{"ls", "-o", "xml"}, "xml"},
-		"watched yaml":   {[]string{"ls", "-w", "-o", "yaml"}, "--output yaml"},
-		"dev and server": {[]string{"ls", "--dev", "-s", "nats://127.0.0.1:1"}, "--dev"},
-		"timeout":        {[]string{"ls", "--timeout", "0s"}, "--timeout 0s"},
-		"at":             {[]string{"history", "reports", "--at", "noon"}, `--at "noon"`},
-		"since":          {[]string{"history", "reports", "--since", "soon"}, `--since "soon"`},
-		"age":            {[]string{"history", "enable", "--max-age", "1ms"}, "--max-age 1ms"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			code, out, stderr := runProgram(t, nil, c.args...)
-			if code != 2 || !strings.Contains(stderr, c.say) || out != "" {
-				t.Errorf("exit status %d, stdout %q, stderr %q, want %q in it", code, out, stderr, c.say)
-			}
-		})
-	}
-}
-
-func runsOnUnix() bool { return os.PathSeparator == '/' }
-
-// The live view is seen by tmux, as a person would.
-func TestListDrawsOverItselfOnATerminal(t *testing.T) {
-	t.Parallel()
-	tmux, err := exec.LookPath("tmux")
-	if err != nil {
-		t.Skip("no tmux")
-	}
 	l := newReadLab(t)
-	a := l.stand("reports", "a")
-	socket := t.TempDir() + "/tmux"
-	run := func(args ...string) string {
-		cmd := exec.CommandContext(l.within(), tmux, append([]string{"-S", socket, "-f", os.DevNull}, args...)...)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("tmux %v: %v %s", args, err, out)
-		}
-		return string(out)
-	}
-	run("new-session", "-d", "-s", "live", "-x", "70", "-y", "6", program+" ls -w -s "+l.url+"; echo ended $?; read line")
-	t.Cleanup(func() { _ = exec.Command(tmux, "-S", socket, "kill-server").Run() })
-	await := func(what string, fits func(screen string) bool) {
-		t.Helper()
-		var screen string
-		for end := time.Now().Add(patience); time.Now().Before(end); {
-			if screen = run("capture-pane", "-p", "-t", "live"); fits(screen) {
-				return
-			}
-		}
-		t.Fatalf("%s: not on the screen:\n%s", what, screen)
-	}
-	row := regexp.MustCompile(`(?m)^reports +a +\d{16} .*[0-9.]+s`)
-	await("the leader", func(s string) bool { return strings.Contains(s, "GROUP") && row.MatchString(s) })
+	l.run(0, "history", "enable")
+	a := l.stand("reports", "a", l.answering())
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	await("the vacancy", func(s string) bool {
-		return strings.Count(s, "reports") == 1 && regexp.MustCompile(`(?m)^reports +- +\d{16}`).MatchString(s)
-	})
-	run("send-keys", "-t", "live", "C-c")
-	await("the end", func(s string) bool { return strings.Contains(s, "ended") && !strings.Contains(s, "GROUP") })
+	past := l.awaitHistory("reports", func(p read.Past) bool { return len(p.Terms) == 1 && !p.Terms[0].Ended.IsZero() })
+	ended := past.Terms[0].Ended
+	after := ended.Add(time.Microsecond).UTC().Format(time.RFC3339Nano)
+	for _, since := range [][]string{nil, {"--since", after}} {
+		args := append([]string{"history", "reports", "--at", after}, since...)
+		if _, stderr := l.run(4, args...); !strings.Contains(stderr, "of a had ended") {
+			t.Errorf("%v: %q", since, stderr)
+		}
+	}
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,7 +20,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
+	"github.com/seed-ff2cb582/leader/proof"
 )
 
 // A running is leader run under way, with what its program prints.
@@ -130,6 +135,36 @@ func (r *running) end() (rest []string, code int) {
 	}
 	_ = r.cmd.Wait() // the status tells
 	return rest, r.cmd.ProcessState.ExitCode()
+}
+
+// awaitSaid waits until leader run has said something.
+func (r *running) awaitSaid(what string) {
+	r.t.Helper()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for end := time.Now().Add(patience); !strings.Contains(r.said(), what); <-pause.C {
+		if time.Now().After(end) {
+			r.t.Fatalf("leader run never says %q:\n%s", what, r.said())
+		}
+	}
+}
+
+// get asks leader run over HTTP.
+func (r *running) get(path string) (code int, body string) {
+	r.t.Helper()
+	r.awaitSaid("http://")
+	_, rest, _ := strings.Cut(r.said(), "http://")
+	host, _, _ := strings.Cut(rest, "/")
+	res, err := http.Get("http://" + host + path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
 }
 
 func TestRunExitsWithTheStatusOfItsProgram(t *testing.T) {
@@ -248,6 +283,17 @@ func TestTheProgramHasNoFilesOfOurs(t *testing.T) {
 	}
 	if len(lines) < 4 { // the first line, and the standard files
 		t.Errorf("the program said %q", lines)
+	}
+}
+
+// A file's name is bytes, in whatever encoding.
+func TestTheProgramGetsItsArgumentsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	args := []string{"a\xffb", "", "é", `a,b\`}
+	code, out, stderr := execute(t, []string{"NATS_URL=" + devtest.Serve(t)},
+		append([]string{"run", "jobs", "--on-promote", "printf %s 'c\xffd' >&2", "--", "printf", `%s\n`}, args...)...)
+	if code != 0 || out != strings.Join(args, "\n")+"\n" || !strings.Contains(stderr, "c\xffd") {
+		t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
 	}
 }
 
@@ -444,14 +490,35 @@ func TestNoHookOutlivesALeaderRunThatIsKilled(t *testing.T) {
 	awaitGone(t, pid)
 }
 
-// A file's name is bytes, in whatever encoding.
-func TestTheProgramGetsItsArgumentsAsTheyAre(t *testing.T) {
+// What leader run is let in by is none of its program's business.
+func TestProgramsDoNotInheritCredentials(t *testing.T) {
 	t.Parallel()
-	args := []string{"a\xffb", "", "é", `a,b\`}
-	code, out, stderr := execute(t, []string{"NATS_URL=" + devtest.Serve(t)},
-		append([]string{"run", "jobs", "--on-promote", "printf %s 'c\xffd' >&2", "--", "printf", `%s\n`}, args...)...)
-	if code != 0 || out != strings.Join(args, "\n")+"\n" || !strings.Contains(stderr, "c\xffd") {
-		t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
+	url := devtest.Serve(t)
+	env := []string{
+		"NATS_URL=" + strings.Replace(url, "://", "://leader:secret-1@", 1),
+		"NATS_USER=leader", "NATS_PASSWORD=secret-2", "LEADER_DASH_TOKEN=secret-3-and-then-some", "OWN=kept",
+	}
+	args := []string{"run", "jobs", "--check", "env | sed s/^/check:/ >&2", "--on-promote", "env | sed s/^/hook:/ >&2"}
+	program := []string{"--", "env"}
+
+	code, out, said := execute(t, env, append(args, program...)...)
+	if code != 0 || strings.Contains(out, "secret") || strings.Contains(said, "secret") {
+		t.Errorf("exit status %d; the program has\n%s\nand the hooks\n%s", code, out, said)
+	}
+	for _, in := range []string{out, said} {
+		if !strings.Contains(in, "OWN=kept") {
+			t.Errorf("there is nothing left: %s", in)
+		}
+	}
+	if !strings.Contains(out, "LEADER_TERM=") {
+		t.Errorf("the program is not told of its term: %s", out)
+	}
+
+	code, out, said = execute(t, env, append(append(args, "--pass-credentials"), program...)...)
+	for _, secret := range []string{"secret-1", "secret-2", "secret-3"} {
+		if code != 0 || !strings.Contains(out, secret) || !strings.Contains(said, "hook:") || strings.Count(said, secret) < 2 {
+			t.Errorf("exit status %d; %s is not passed on: %s\n%s", code, secret, out, said)
+		}
 	}
 }
 
@@ -491,18 +558,6 @@ func TestTheSuccessorWaitsForTheLastProgramToEnd(t *testing.T) {
 	}
 	if lines := slices.Compact(strings.Fields(string(story))); !slices.Contains(lines, "over") || lines[len(lines)-1] != "successor" {
 		t.Errorf("what ran: %q", lines)
-	}
-}
-
-// awaitSaid waits until leader run has said something.
-func (r *running) awaitSaid(what string) {
-	r.t.Helper()
-	pause := time.NewTicker(20 * time.Millisecond)
-	defer pause.Stop()
-	for end := time.Now().Add(patience); !strings.Contains(r.said(), what); <-pause.C {
-		if time.Now().After(end) {
-			r.t.Fatalf("leader run never says %q:\n%s", what, r.said())
-		}
 	}
 }
 
@@ -564,24 +619,6 @@ func TestALeaderMayStayWithoutItsProgram(t *testing.T) {
 	}
 }
 
-// get asks leader run over HTTP.
-func (r *running) get(path string) (code int, body string) {
-	r.t.Helper()
-	r.awaitSaid("http://")
-	_, rest, _ := strings.Cut(r.said(), "http://")
-	host, _, _ := strings.Cut(rest, "/")
-	res, err := http.Get("http://" + host + path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return res.StatusCode, string(b)
-}
-
 func TestRunServesProbesAndMetrics(t *testing.T) {
 	t.Parallel()
 	r := startRun(t, devtest.Serve(t), []string{"--http", "127.0.0.1:0", "--address", "10.0.0.1:80"}, `echo up; sleep 600`)
@@ -607,6 +644,79 @@ func TestEachCandidateSaysWhichServerItWaitsFor(t *testing.T) {
 	}
 }
 
+// told prints where the program runs.
+const told = `echo "$LEADER_SLOT $LEADER_SLOTS $LEADER_GROUP $LEADER_ID"; `
+
+func TestSlotsRunTheProgramOnSoManyHosts(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	lines := make(chan string, 8)
+	hosts := map[string]*running{}
+	for _, id := range []string{"a", "b", "c"} {
+		h := startRun(t, url, []string{"-n", "2", "--id", id}, told+"sleep 600")
+		hosts[id] = h
+		go func() {
+			if l, ok := <-h.lines; ok {
+				lines <- l
+			}
+		}()
+	}
+	next := func() (slot, id string) {
+		t.Helper()
+		select {
+		case l := <-lines:
+			f := strings.Fields(l)
+			if len(f) != 4 || f[1] != "2" || f[2] != "jobs."+f[0] {
+				t.Fatalf("the program says %q", l)
+			}
+			return f[0], f[3]
+		case <-time.After(patience):
+			t.Fatal("the program does not run on another host")
+		}
+		return "", ""
+	}
+	slots, ids := []string{"", ""}, []string{"", ""}
+	for i := range 2 {
+		slots[i], ids[i] = next()
+	}
+	if ids[0] == ids[1] || slots[0] == slots[1] {
+		t.Fatalf("slots %q on hosts %q", slots, ids)
+	}
+	// Whoever leaves makes room for the third, in its slot.
+	hosts[ids[0]].signal(syscall.SIGTERM)
+	slot, id := next()
+	if slot != slots[0] || slices.Contains(ids, id) {
+		t.Errorf("host %s runs it in slot %s after %s did in %s", id, slot, ids[0], slots[0])
+	}
+}
+
+// A second process of the host finds a free slot, and leaves it.
+func TestAHostHasOneSlotAtTheMost(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	first := startRun(t, url, []string{"-n", "3", "--id", "a", "--ttl", "3s", "--heartbeat", "500ms"}, told+"sleep 600")
+	first.line()
+	second := startRun(t, url, []string{"-n", "3", "--id", "a", "--ttl", "3s", "--heartbeat", "500ms"}, told+"sleep 600")
+	rest, code := second.end()
+	if said := second.said(); code != 1 || len(rest) > 0 || !strings.Contains(said, `another process named "a"`) {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, said)
+	}
+}
+
+// What a killed process left is no second one: its lease ends.
+func TestAHostThatComesBackTakesAnotherSlot(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	flags := []string{"-n", "3", "--id", "a", "--ttl", "1s", "--heartbeat", "200ms"}
+	first := startRun(t, url, flags, told+"sleep 600")
+	first.line()
+	first.signal(syscall.SIGKILL)
+	second := startRun(t, url, flags, told+"sleep 600")
+	if f := strings.Fields(second.line()); len(f) != 4 {
+		t.Errorf("the program says %q", f)
+	}
+}
+
 func TestHooksFrameTheProgram(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
@@ -624,6 +734,25 @@ func TestHooksFrameTheProgram(t *testing.T) {
 	want := "label follower\npromote leader\nlabel leader\nprogram\ndemote follower " + term + "\nlabel follower\n"
 	if string(got) != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// The hooks of a demotion come before the release, and have their time each.
+func TestHooksThatHangAtTheEndDoNotKeepTheLease(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	over := filepath.Join(t.TempDir(), "over")
+	r := startRun(t, l.url, []string{
+		"--ttl", "5m", "--heartbeat", "1s", "--timeout", "1s",
+		"--on-demote", ": > " + over + "; sleep 600", "--label", "[ ! -e " + over + " ] || sleep 600",
+	}, "echo up; sleep 600")
+	r.line()
+	r.signal(syscall.SIGTERM)
+	if _, code := r.end(); code != 128+15 {
+		t.Errorf("exit status %d\n%s", code, r.said())
+	}
+	if out, _ := l.run(0, "get", "jobs"); !strings.Contains(out, "stopped by") {
+		t.Errorf("%s\nstderr:\n%s", out, r.said())
 	}
 }
 
@@ -655,25 +784,6 @@ func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 	}
 }
 
-// The hooks of a demotion come before the release, and have their time each.
-func TestHooksThatHangAtTheEndDoNotKeepTheLease(t *testing.T) {
-	t.Parallel()
-	l := newReadLab(t)
-	over := filepath.Join(t.TempDir(), "over")
-	r := startRun(t, l.url, []string{
-		"--ttl", "5m", "--heartbeat", "1s", "--timeout", "1s",
-		"--on-demote", ": > " + over + "; sleep 600", "--label", "[ ! -e " + over + " ] || sleep 600",
-	}, "echo up; sleep 600")
-	r.line()
-	r.signal(syscall.SIGTERM)
-	if _, code := r.end(); code != 128+15 {
-		t.Errorf("exit status %d\n%s", code, r.said())
-	}
-	if out, _ := l.run(0, "get", "jobs"); !strings.Contains(out, "stopped by") {
-		t.Errorf("%s\nstderr:\n%s", out, r.said())
-	}
-}
-
 // A term may be over before its program is to start: while a hook runs.
 func TestNoProgramBeginsInATermThatIsOver(t *testing.T) {
 	t.Parallel()
@@ -702,12 +812,6 @@ func TestACheckThatFailsHandsOver(t *testing.T) {
 	if said := a.said(); !strings.Contains(said, "unhealthy") {
 		t.Errorf("stderr %q", said)
 	}
-}
-
-// fitLater is a check that passes from its third run on, which it notes in a
-// file.
-func fitLater(file string) string {
-	return fmt.Sprintf("echo asked >> %[1]s; [ $(wc -l < %[1]s) -ge 3 ]", file)
 }
 
 // Three failures in a row bar a host, and the first of them may come when the
@@ -789,5 +893,225 @@ func TestAHostThatWaitsForTheEndOfAPauseSaysSo(t *testing.T) {
 	r.signal(syscall.SIGTERM)
 	if _, code := r.end(); code != 128+15 {
 		t.Errorf("exit status %d\n%s", code, r.said())
+	}
+}
+
+// What the library has to say stands among the command's own words, as one of
+// them.
+func TestRunSpeaksWithOneVoice(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	if _, err := l.js.CreateKeyValue(l.within(), jetstream.KeyValueConfig{Bucket: "plain", TTL: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range []string{"", " -v"} {
+		code, _, stderr := execute(t, []string{"NATS_URL=" + l.url}, strings.Fields("run g -b plain --ttl 300ms --heartbeat 60ms"+flags+" -- true")...)
+		if code != 0 || !strings.Contains(stderr, `warning: Bucket "plain" expires records`) || strings.Contains(stderr, "promoted") != (flags != "") {
+			t.Errorf("exit status %d: %s", code, stderr)
+		}
+		for line := range strings.Lines(stderr) {
+			if !strings.HasPrefix(line, "leader: ") || strings.Contains(line, "level=") {
+				t.Errorf("%q", line)
+			}
+		}
+	}
+}
+
+// nowhere is a store whose server is not there.
+const nowhere = "redis://127.0.0.1:1"
+
+// A host that waits for its store ends like any other that waits. A crontab
+// would start one more each minute, and nobody could stop them.
+func TestRunEndsWhileItsStoreIsNotThere(t *testing.T) {
+	needsOtherStores(t)
+	t.Parallel()
+	for name, c := range map[string]struct {
+		flags []string
+		sig   syscall.Signal
+		code  int
+		said  string
+	}{
+		"TERM":   {nil, syscall.SIGTERM, 128 + int(syscall.SIGTERM), ""},
+		"INT":    {nil, syscall.SIGINT, 128 + int(syscall.SIGINT), ""},
+		"--try":  {[]string{"--try", "--timeout", "300ms"}, 0, 6, "the server is not reached"},
+		"--once": {[]string{"--once", "--every", "1s"}, 0, 75, "the period of --every is over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startRunOn(t, append([]string{"--store", nowhere}, c.flags...), "echo up")
+			if c.sig != 0 {
+				r.awaitSaid("waiting for the store")
+				r.signal(c.sig)
+			}
+			if rest, code := r.end(); code != c.code || len(rest) > 0 || !strings.Contains(r.said(), c.said) {
+				t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
+			}
+		})
+	}
+}
+
+// Others that wait have nothing to do then, and end as they would later.
+func TestAgentAndCampaignEndWhileTheirStoreIsNotThere(t *testing.T) {
+	needsOtherStores(t)
+	t.Parallel()
+	if code, out, stderr := runProgram(t, nil, "campaign", "jobs", "--store", nowhere, "--for", "300ms"); code != 0 || out != "" {
+		t.Errorf("campaign --for: exit status %d, stdout %q, stderr %s", code, out, stderr)
+	}
+	for _, args := range [][]string{{"campaign", "jobs"}, {"agent", "--listen", "127.0.0.1:0"}} {
+		r := follow(t, append(args, "--store", nowhere))
+		r.awaitSaid("waiting for the store")
+		r.signal(syscall.SIGINT)
+		if rest, code := r.end(); code != 0 || len(rest) > 0 || strings.Count(r.said(), "\n") != 1 {
+			t.Errorf("%s: exit status %d, stdout %q, stderr %s", args[0], code, rest, r.said())
+		}
+	}
+}
+
+// No restart helps a host that waits for its store, and clients are not to come.
+func TestAHostWhoseStoreIsAwayAnswersProbes(t *testing.T) {
+	needsOtherStores(t)
+	t.Parallel()
+	r := startRunOn(t, []string{"--store", nowhere, "--http", "127.0.0.1:0"}, "echo up")
+	r.awaitSaid("waiting for the store")
+	for path, want := range map[string]int{
+		"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/leader": http.StatusServiceUnavailable, "/metrics": http.StatusOK,
+	} {
+		if code, body := r.get(path); code != want {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+func TestAWrongPasswordIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	url := serveUsers(t, &server.User{Username: "leader", Password: "right"})
+	code, _, stderr := execute(t, []string{"NATS_PASSWORD=wrong"}, "run", "jobs", "--server", url, "--user", "leader", "--", "true")
+	if code != 5 || !strings.Contains(strings.ToLower(stderr), "authorization") {
+		t.Errorf("exit status %d: %s", code, stderr)
+	}
+}
+
+// keyed returns the file of a new key, and what verifies its proofs.
+func keyed(t *testing.T, audience string) (file string, v *proof.Verifier) {
+	t.Helper()
+	file, keys := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "keys")
+	ok(t, "token", "keygen", "--key", file, "--keys", keys)
+	set, err := proof.ReadKeySet(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err = proof.NewVerifier("jobs", set, proof.VerifierOptions{Audience: audience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, v
+}
+
+// The program reads its proof from a file, in which another one stands by and
+// by; one that verifies has the group's public keys and no server.
+func TestTheProgramHasAProofThroughoutItsTerm(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	key, v := keyed(t, "archive")
+	r := startRun(t, url, []string{"--id", "host-1", "--ttl", "3s", "--proof-key", key, "--proof-for", "archive"},
+		`echo "$LEADER_PROOF_FILE"; echo "$LEADER_TERM"; last=; n=0
+		while [ $n -lt 3 ]; do now=$(cat "$LEADER_PROOF_FILE"); if [ "$now" != "$last" ]; then echo "$now"; last=$now; n=$((n + 1)); fi; sleep 0.05; done
+		sleep 1000`)
+	file, term := r.line(), r.line()
+	seen := map[string]bool{}
+	for range 3 {
+		text := r.line()
+		s, err := v.Accept(t.Context(), text)
+		if err != nil || s.Leader != "host-1" || seen[text] || term != strconv.FormatUint(s.Term, 10) {
+			t.Errorf("in term %s: %v, %v", term, s, err)
+		}
+		seen[text] = true
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	r.signal(syscall.SIGTERM)
+	r.end()
+	if _, err := os.Stat(filepath.Dir(file)); !os.IsNotExist(err) {
+		t.Errorf("the proof is left behind: %v", err)
+	}
+}
+
+func TestRunRefusesAKeyThatSignsNothing(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"--proof-key: " + file:                {"--proof-key", file},
+		"--proof-for: needs --proof-key":      {"--proof-for", "archive"},
+		"--proof-key: stat " + file + ".none": {"--proof-key", file + ".none"},
+	} {
+		code, _, stderr := execute(t, nil, append(append([]string{"run", "jobs", "-s", "nats://127.0.0.1:1"}, args...), "--", "true")...)
+		if code != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit status %d, %s", args, code, stderr)
+		}
+	}
+}
+
+// A host that is frozen leaves its last proof behind, in a file that anyone may
+// still send. Its time is over when another host leads.
+func TestProofOfAFrozenHostIsRefusedWhenAnotherLeads(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	key, v := keyed(t, "")
+	host := func(id string) *running {
+		return startRun(t, url, []string{"--id", id, "--ttl", "3s", "--proof-key", key}, `echo "$LEADER_PROOF_FILE"; exec sleep 1000`)
+	}
+	shown := func(file string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	a := host("a")
+	left := a.line()
+	if s, err := v.Accept(t.Context(), shown(left)); err != nil || s.Leader != "a" {
+		t.Fatalf("%v, %v", s, err)
+	}
+	b := host("b")
+	b.awaitSaid(`waiting: "a" leads`)
+	a.signal(syscall.SIGSTOP)
+	next := b.line()
+	if _, err := v.Verify(shown(left)); !errors.Is(err, proof.ErrExpired) {
+		t.Errorf("the proof that the frozen host left: %v", err)
+	}
+	if s, err := v.Accept(t.Context(), shown(next)); err != nil || s.Leader != "b" {
+		t.Errorf("the proof of the host that leads: %v, %v", s, err)
+	}
+}
+
+// A process that is killed removes nothing.
+func TestProofOfAKilledRunIsRemovedByTheNext(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	key, _ := keyed(t, "")
+	tmp := []string{"TMPDIR=" + t.TempDir()}
+	run := func(id string) (r *running, file string) {
+		r = followIn(t, tmp, []string{
+			"run", "jobs", "--server", url, "--id", id, "--ttl", "3s", "--proof-key", key, "--", "sh", "-c", `echo "$LEADER_PROOF_FILE"; exec sleep 600`,
+		})
+		file = r.line()
+		return r, file
+	}
+	killed, left := run("a")
+	killed.signal(syscall.SIGKILL)
+	killed.end()
+	if _, err := os.Stat(left); err != nil {
+		t.Fatalf("there is nothing to remove: %v", err)
+	}
+	_, file := run("b")
+	if _, err := os.Stat(filepath.Dir(left)); !os.IsNotExist(err) {
+		t.Errorf("it is left behind: %v", err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
 	}
 }

@@ -227,3 +227,46 @@ func checkAnswer(t *testing.T, url string) {
 		t.Errorf("%s: %s", url, res.Status)
 	}
 }
+
+func TestManifestOfTheProxyRunsAsDeployed(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	web := newService(t, "web")
+	l.campaign("web", "a", web.ln.Addr().String())
+	c := deployed(t, "kubernetes/proxy.yaml", "proxy")
+	args := slices.Clone(c.Args[1:])
+	for i, arg := range args {
+		if name, _, ok := strings.Cut(arg, "=:"); ok {
+			args[i] = name + "=127.0.0.1:0"
+		}
+	}
+	running := l.carry([]string{"web", "metrics"}, args...)
+	running.connect("web", "web")
+	for _, p := range []probe{c.ReadinessProbe, c.LivenessProbe} {
+		address := running.addresses["metrics"]
+		if !strings.HasPrefix(address, "http://") {
+			address = "http://" + address
+		}
+		checkAnswer(t, strings.TrimSuffix(address, "/metrics")+p.HTTPGet.Path)
+	}
+	if code := running.end(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+}
+
+func TestImageIsBuiltByTheGoThatTheModuleAsksFor(t *testing.T) {
+	t.Parallel()
+	dockerfile, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(dockerfile), "FROM golang:")
+	image, _, _ := strings.Cut(rest, " ")
+	if !strings.Contains(string(mod), "\ngo "+image+".") {
+		t.Errorf("the image golang:%s builds a module with %q", image, string(mod[:120]))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +13,53 @@ import (
 	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/proof"
 )
+
+func TestTokenIsVerifiedAgainstTheRecord(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	a := l.stand("reports", "a")
+	term := a.Term()
+	number := strconv.FormatUint(term.Number, 10)
+	newer := strconv.FormatUint(term.Number+1, 10)
+	verify := func(want int, env []string, in string, args ...string) string {
+		t.Helper()
+		code, out, errs := runWithInput(t, in, append(env, "NATS_URL="+l.url), append([]string{"token", "verify"}, args...)...)
+		if code != want || strings.Contains(out+errs, term.Token) {
+			t.Errorf("%q: exit status %d, want %d: %s%s", args, code, want, out, errs)
+		}
+		verdict, _, _ := strings.Cut(out+errs, ":")
+		return verdict
+	}
+	for name, c := range map[string]struct {
+		got, want string
+	}{
+		"environment": {verify(0, []string{"LEADER_TERM=" + number, "LEADER_TOKEN=" + term.Token}, "", "reports"), "current"},
+		"stdin":       {verify(0, nil, term.Token+"\n", "reports", "--term", number, "--term-token", "-"), "current"},
+		"term alone":  {verify(0, nil, "", "reports", "--term", number), "current"},
+		"mismatch":    {verify(1, nil, "other", "reports", "--term", number, "--term-token=-"), "mismatch"},
+		"older":       {verify(1, nil, "", "reports", "--term", "1"), "stale"},
+		"newer":       {verify(1, nil, "", "reports", "--term", newer), "unknown"},
+		"no token":    {verify(2, nil, "", "reports", "--term", number, "--term-token", "-"), "leader"},
+		"no term":     {verify(2, nil, "", "reports"), "leader"},
+		"no group":    {verify(4, nil, "", "nosuch", "--term", number), "leader"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %q, want %q", name, c.got, c.want)
+		}
+	}
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := verify(1, nil, "", "reports", "--term", number); got != "stale" {
+		t.Errorf("after the release: %q", got)
+	}
+	var v read.Verdict
+	out, _ := l.run(1, "token", "verify", "reports", "--term", number, "-o", "json")
+	decodeStrictly(t, out, &v)
+	if v != (read.Verdict{Group: "reports", Term: term.Number, Verdict: "stale", CurrentTerm: term.Number}) {
+		t.Errorf("%s", out)
+	}
+}
 
 // ok runs a command that has to succeed, and returns what it printed.
 func ok(t *testing.T, args ...string) string {

@@ -10,33 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
 )
-
-// awaitGone waits until no process has the id.
-func awaitGone(t *testing.T, pid int) {
-	t.Helper()
-	pause := time.NewTicker(20 * time.Millisecond)
-	defer pause.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-pause.C {
-		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid) {
-			return
-		}
-	}
-	t.Errorf("process %d lives on", pid)
-}
-
-// zombie reports whether a process is dead and only its parent, who is not us,
-// has not noticed.
-func zombie(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && strings.Contains(string(stat), ") Z ")
-}
 
 // A live is a demo under way.
 type live struct {
@@ -123,6 +105,210 @@ func (l *live) end() int {
 	return l.cmd.ProcessState.ExitCode()
 }
 
+// endsItsScript reads the rest, and checks that the demo has come to its end
+// after the one fault.
+func (l *live) endsItsScript() {
+	l.t.Helper()
+	if code := l.end(); code != 0 {
+		l.t.Errorf("exit status %d", code)
+	}
+	last := l.seen[len(l.seen)-1]
+	if last.Kind != demo.EventEnd || len(last.Summary.Outcomes) != 1 || last.Summary.Outcomes[0].NextTerm == 0 {
+		l.t.Errorf("the last event is %+v", last)
+	}
+	checkGone(l.t, l.seen)
+}
+
+func decode(t *testing.T, out string) (events []demo.Event) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		var e demo.Event
+		dec := json.NewDecoder(strings.NewReader(line))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+func pick(events []demo.Event, kind demo.EventKind) (found []demo.Event) {
+	for _, e := range events {
+		if e.Kind == kind {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// checkGone checks that no worker outlived the demo.
+func checkGone(t *testing.T, events []demo.Event) {
+	t.Helper()
+	joined := pick(events, demo.EventJoin)
+	if len(joined) == 0 {
+		t.Error("no worker joined")
+	}
+	for _, e := range joined {
+		awaitGone(t, e.PID)
+	}
+}
+
+// awaitGone waits until no process has the id.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-pause.C {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid) {
+			return
+		}
+	}
+	t.Errorf("process %d lives on", pid)
+}
+
+// zombie reports whether a process is dead and only its parent, who is not us,
+// has not noticed.
+func zombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && strings.Contains(string(stat), ") Z ")
+}
+
+// It runs alone: its leases are short, and each is to end for the reason that
+// the fault gives.
+func TestEachFaultEndsWithOneLeader(t *testing.T) {
+	const script = "1s crash; 1s freeze; 1s cut; 1s resign; 1s delete; 1s restart"
+	code, out, stderr := runProgram(t, nil, "demo", "--json", "--workers", "4", "--no-splay", "--script", script)
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit status %d, stderr %q\n%s", code, stderr, out)
+	}
+	events := decode(t, out)
+	end := events[len(events)-1]
+	if end.Kind != demo.EventEnd || end.Summary == nil {
+		t.Fatalf("the last event is %+v", end)
+	}
+	sum := end.Summary
+	if sum.TwoLeaders != 0 || sum.Samples == 0 {
+		t.Errorf("%d instants with two leaders, of %d samples", sum.TwoLeaders, sum.Samples)
+	}
+	want := []demo.Fault{demo.Crash, demo.Freeze, demo.Cut, demo.Resign, demo.Delete, demo.Restart}
+	if len(sum.Outcomes) != len(want) {
+		t.Fatalf("%d outcomes: %+v", len(sum.Outcomes), sum.Outcomes)
+	}
+	for i, o := range sum.Outcomes {
+		checkOutcome(t, o, want[i])
+	}
+	checkStory(t, events, sum)
+	checkGone(t, events)
+}
+
+// checkOutcome checks what became of one fault.
+func checkOutcome(t *testing.T, o demo.Outcome, want demo.Fault) {
+	t.Helper()
+	if o.Fault != want {
+		t.Errorf("fault %s, want %s", o.Fault, want)
+	}
+	if o.Kept && o.Fault == demo.Restart {
+		return // the server was back in time
+	}
+	if o.NextTerm <= o.Term || o.Leader == "" || o.Took <= 0 {
+		t.Errorf("%s: no new term followed: %+v", want, o)
+	}
+	switch reason := o.Reason; want {
+	case demo.Crash, demo.Freeze, demo.Cut:
+		if reason != "expired" || o.Leader == o.Worker {
+			t.Errorf("%s: %s leads for the reason %s, want another than %s after an expiry", want, o.Leader, reason, o.Worker)
+		}
+	case demo.Resign:
+		// On a machine so slow that the lease ran out meanwhile, it may be
+		// another reason.
+		if reason != "offered" && reason != "vacant" && o.Took < 2000 {
+			t.Errorf("%s: a new leader for the reason %s, want offered, or vacant if an offer took too long: %+v", want, reason, o)
+		}
+	case demo.Delete:
+		if reason != "vacant" && o.Took < 2000 {
+			t.Errorf("%s: a new leader for the reason %s, want vacant: %+v", want, reason, o)
+		}
+	case demo.Restart:
+	}
+}
+
+// checkStory checks that the events tell the same as the summary.
+func checkStory(t *testing.T, events []demo.Event, sum *demo.Summary) {
+	t.Helper()
+	told := len(pick(events, demo.EventFailover)) + len(pick(events, demo.EventKept))
+	if told != len(sum.Outcomes) || len(pick(events, demo.EventFault)) != len(sum.Outcomes) {
+		t.Errorf("%d faults end in the events, and %d in the summary", told, len(sum.Outcomes))
+	}
+	var last uint64
+	terms := 0
+	for _, e := range pick(events, demo.EventTransition) {
+		if e.To != "LEADER" {
+			continue
+		}
+		terms++
+		if e.Term <= last {
+			t.Errorf("term %d after term %d", e.Term, last)
+		}
+		last = e.Term
+	}
+	if terms != sum.Terms {
+		t.Errorf("%d promotions, and %d terms in the summary", terms, sum.Terms)
+	}
+	if runtime.GOOS != "windows" {
+		frozen := sum.Outcomes[1].Worker
+		for _, e := range pick(events, demo.EventWoke) {
+			if e.Worker == frozen && e.Took > 2000 && strings.Contains(e.Text, "says no") {
+				return
+			}
+		}
+		t.Errorf("%s did not wake as a follower", frozen)
+	}
+}
+
+func TestPlainLinesAreForPeople(t *testing.T) {
+	t.Parallel()
+	var code int
+	var out, stderr string
+	for _, length := range []string{"4s", "20s", "60s"} { // a busy machine elects nobody in the first
+		code, out, stderr = runProgram(t, []string{"WORKERS=2", "KEY=mine", "NOSPLAY=1"},
+			"demo", "--for", length, "--script", "0s resign")
+		if !strings.Contains(stderr, "were not played") {
+			break
+		}
+	}
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit status %d, stderr %q\n%s", code, stderr, out)
+	}
+	for _, want := range []string{
+		"2 workers, group mine,", "nats://127.0.0.1:", "→ LEADER (absent) term", "resign: w", "after the resign",
+		"instants with two leaders: 0 (of ",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+}
+
+// The demo stops and kills what it finds. Who has exported NATS_URL for good
+// wants to try things out, and not on that server.
+func TestTheDemoBringsItsOwnServerWhateverTheEnvironmentNames(t *testing.T) {
+	t.Parallel()
+	args := []string{"demo", "--plain", "--workers", "1", "--for", "1s"}
+	for _, name := range []string{"NATS_URL=nats://127.0.0.1:1", "NATS_CONTEXT=nowhere"} {
+		code, out, stderr := runProgram(t, []string{name}, args...)
+		variable, value, _ := strings.Cut(name, "=")
+		if code != 0 || strings.Contains(out, value) || !strings.Contains(stderr, variable+" is not used") {
+			t.Errorf("%s: exit status %d, stderr %q\n%s", name, code, stderr, out)
+		}
+		// The command line is obeyed, even if it says the same.
+		flag := map[string]string{"NATS_URL": "--server", "NATS_CONTEXT": "--context"}[variable]
+		if code, _, stderr := runProgram(t, []string{name}, append(args, flag, value)...); code == 0 || strings.Contains(stderr, "is not used") {
+			t.Errorf("%s with %s: exit status %d, stderr %q", name, flag, code, stderr)
+		}
+	}
+}
+
 func TestAnInterruptEndsTheDemoWithItsSummary(t *testing.T) {
 	t.Parallel()
 	l := start(t, nil, "--workers", "3", "--no-splay")
@@ -145,6 +331,23 @@ func TestNoWorkerOutlivesADemoThatIsKilled(t *testing.T) {
 	l := start(t, nil, "--workers", "3", "--no-splay", "--script", "0s freeze", "--ttl", "30s", "--heartbeat", "1s")
 	l.awaitKind(demo.EventFault) // one is frozen from here on
 	if err := l.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	l.end()
+	checkGone(t, l.seen)
+}
+
+// The orphans of a container go to its process 1, and those of a session to a
+// subreaper, as we are from here on. Such a parent may be of the workers' own
+// session, and then the system does not continue a stopped one.
+func TestNoWorkerOutlivesAKilledDemoWhoseOrphansAreAdopted(t *testing.T) {
+	t.Parallel()
+	if err := process.Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	l := start(t, nil, "--workers", "3", "--no-splay", "--script", "0s freeze", "--ttl", "30s", "--heartbeat", "1s")
+	l.awaitKind(demo.EventFault)
+	if err := l.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	l.end()
@@ -203,20 +406,6 @@ func TestAScriptEndsWithoutAWorkerThatHasLeft(t *testing.T) {
 			l.endsItsScript()
 		})
 	}
-}
-
-// endsItsScript reads the rest, and checks that the demo has come to its end
-// after the one fault.
-func (l *live) endsItsScript() {
-	l.t.Helper()
-	if code := l.end(); code != 0 {
-		l.t.Errorf("exit status %d", code)
-	}
-	last := l.seen[len(l.seen)-1]
-	if last.Kind != demo.EventEnd || len(last.Summary.Outcomes) != 1 || last.Summary.Outcomes[0].NextTerm == 0 {
-		l.t.Errorf("the last event is %+v", last)
-	}
-	checkGone(l.t, l.seen)
 }
 
 // A demo whose reader has left ends at the next thing that it has to tell.

@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -111,6 +110,25 @@ func (c *carrier) connect(group, want string) net.Conn {
 		c.t.Fatalf("%s: %q, %v, want %q", group, got, err, want)
 	}
 	return conn
+}
+
+// ask connects, and returns what the service says first.
+func (c *carrier) ask(group string) (string, error) {
+	conn, err := (&net.Dialer{}).DialContext(c.t.Context(), "tcp", c.addresses[group])
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close() //nolint:errcheck // a fixture
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return bufio.NewReader(conn).ReadString('\n')
+}
+
+// refused connects, and demands a reset, of which the dialer may hear already.
+func (c *carrier) refused(group string) {
+	c.t.Helper()
+	if said, err := c.ask(group); said != "" || !errors.Is(err, syscall.ECONNRESET) {
+		c.t.Errorf("%q, %v, want a reset", said, err)
+	}
 }
 
 // wasReset waits for the end of a connection, while it sends. Either direction
@@ -355,25 +373,6 @@ func TestProxyKeepsAndRefusesConnectionsAsItsFlagsSay(t *testing.T) {
 	})
 }
 
-// ask connects, and returns what the service says first.
-func (c *carrier) ask(group string) (string, error) {
-	conn, err := (&net.Dialer{}).DialContext(c.t.Context(), "tcp", c.addresses[group])
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close() //nolint:errcheck // a fixture
-	_ = conn.SetDeadline(time.Now().Add(patience))
-	return bufio.NewReader(conn).ReadString('\n')
-}
-
-// refused connects, and demands a reset, of which the dialer may hear already.
-func (c *carrier) refused(group string) {
-	c.t.Helper()
-	if said, err := c.ask(group); said != "" || !errors.Is(err, syscall.ECONNRESET) {
-		c.t.Errorf("%q, %v, want a reset", said, err)
-	}
-}
-
 func TestProxyTellsEveryMistakeOfItsFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -421,31 +420,5 @@ func TestProxyTellsEveryMistakeOfItsFile(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestManifestOfTheProxyRunsAsDeployed(t *testing.T) {
-	t.Parallel()
-	l := newReadLab(t)
-	web := newService(t, "web")
-	l.campaign("web", "a", web.ln.Addr().String())
-	c := deployed(t, "kubernetes/proxy.yaml", "proxy")
-	args := slices.Clone(c.Args[1:])
-	for i, arg := range args {
-		if name, _, ok := strings.Cut(arg, "=:"); ok {
-			args[i] = name + "=127.0.0.1:0"
-		}
-	}
-	running := l.carry([]string{"web", "metrics"}, args...)
-	running.connect("web", "web")
-	for _, p := range []probe{c.ReadinessProbe, c.LivenessProbe} {
-		address := running.addresses["metrics"]
-		if !strings.HasPrefix(address, "http://") {
-			address = "http://" + address
-		}
-		checkAnswer(t, strings.TrimSuffix(address, "/metrics")+p.HTTPGet.Path)
-	}
-	if code := running.end(); code != 0 {
-		t.Errorf("exit status %d", code)
 	}
 }
