@@ -377,21 +377,6 @@ func (f *follower) next(v any) {
 	decodeStrictly(f.t, f.lines.Text(), v)
 }
 
-// interrupt ends the command, which must end with 0 and print nothing more.
-func (f *follower) interrupt() {
-	f.t.Helper()
-	if err := f.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		f.t.Fatal(err)
-	}
-	if f.lines.Scan() {
-		f.t.Errorf("one more line: %s", f.lines.Text())
-	}
-	_ = f.cmd.Wait() // the status tells
-	if code := f.cmd.ProcessState.ExitCode(); code != 0 {
-		f.t.Errorf("exit status %d after an interrupt", code)
-	}
-}
-
 func decodeStrictly(t *testing.T, data string, v any) {
 	t.Helper()
 	dec := json.NewDecoder(strings.NewReader(data))
