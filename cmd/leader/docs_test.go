@@ -333,12 +333,12 @@ func TestManualPageHasEveryCommand(t *testing.T) {
 
 func TestHelpOfTheProgram(t *testing.T) {
 	t.Parallel()
-	code, out, stderr := execute(t, []string{"COLUMNS=100"}, "--help")
+	code, out, stderr := runProgram(t, nil, "--help")
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit status %d, stderr %q", code, stderr)
 	}
 	golden(t, "testdata/help.txt", []byte(out))
-	if code, bare, _ := execute(t, []string{"COLUMNS=100"}); code != 0 || bare != out {
+	if code, bare, _ := runProgram(t, nil); code != 0 || bare != out {
 		t.Errorf("without arguments: exit status %d\n%s", code, bare)
 	}
 }
@@ -741,9 +741,12 @@ type mistake struct {
 func judge(t *testing.T, l *readLab, mistakes []mistake) {
 	t.Helper()
 	for _, c := range mistakes {
-		code, _, stderr := runProgram(t, []string{"NATS_URL=" + l.url}, strings.Fields(c.line)...)
+		code, out, stderr := runProgram(t, []string{"NATS_URL=" + l.url}, strings.Fields(c.line)...)
 		if code != c.want {
 			t.Errorf("leader %s: exit status %d, want %d: %s", c.line, code, c.want, stderr)
+		}
+		if c.want == app.ExitUsage && out != "" {
+			t.Errorf("leader %s: stdout %q", c.line, out)
 		}
 		if word := internals.FindString(stderr); word != "" {
 			t.Errorf("leader %s says %q: %s", c.line, word, stderr)
@@ -792,7 +795,40 @@ func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
 		{"campaign g --ttl 3s --heartbeat 2s", 2, []string{`--ttl 3s: must be at least 3 × --heartbeat (2s)`}},
 		{"campaign g --program-version v! --check-interval 1s --check true", 2, []string{`--program-version "v!": must be`}},
 		{"campaign a..b", 2, []string{`group "a..b": must be`}},
+		{"campaign _ctl.g", 2, []string{`"_ctl.g"`}},
+		{"campaign g --check-interval 1s", 2, []string{"--check-interval"}},
+		{"campaign g --ttl 3s --foreign-ttl 2s", 2, []string{"--foreign-ttl 2s: must be 0, or from --ttl (3s) to 1h"}},
+		{"run g --ttl 3s --foreign-ttl 2s -- true", 2, []string{"--foreign-ttl 2s: must be 0, or from --ttl (3s) to 1h"}},
+		{"run g --ttl 3s --heartbeat 2s -- true", 2, []string{"--ttl 3s", "at least 3 × --heartbeat"}},
+		{"run g --ttl 3s --heartbeat 1s --stop-timeout 2s -- true", 2, []string{"--stop-timeout 2s", "at most 550ms"}},
+		{"run g --ttl=-1s --stop-timeout=-2s -- true", 2, []string{"--ttl -1s: must not be negative", "--stop-timeout -2s: must not be negative"}},
+		{"run g --on-exit retire -- true", 2, []string{"--on-exit", `"retire"`}},
+		{"run g --every 1m -- true", 2, []string{"--every: says nothing without --once"}},
+		{"run g --once --every 1ms -- true", 2, []string{"--every 1ms: must be at least 1s"}},
+		{"run g --once --try -- true", 2, []string{"--once: not with --try"}},
+		{"run g --once -n 2 -- true", 2, []string{"--once: not with --slots"}},
+		{"run g --once --on-exit restart -- true", 2, []string{"--once: not with --on-exit restart"}},
+		{"run g --slots 0 -- true", 2, []string{"--slots 0: must be 1 to 1000"}},
+		{"run g --proof-for archive -- true", 2, []string{"--proof-for: needs --proof-key"}},
+		{"ls jobs.>.x", 2, []string{`"jobs.>.x"`}},
+		{"ls -w -o yaml", 2, []string{"--output yaml"}},
+		{"ls --dev -s nats://127.0.0.1:1", 2, []string{"--dev"}},
+		{"ls --timeout 0s", 2, []string{"--timeout 0s"}},
+		{"watch *x", 2, []string{`"*x"`}},
+		{"watch --count=-1", 2, []string{"--count -1"}},
+		{"watch --advisories --all", 2, []string{"--all: not with --advisories"}},
+		{"get jobs.*", 2, []string{`"jobs.*"`}},
+		{"history g --at noon", 2, []string{`--at "noon"`}},
+		{"history g --since soon", 2, []string{`--since "soon"`}},
+		{"history enable --max-age 1ms", 2, []string{"--max-age 1ms"}},
 		{"demo --ttl 1ms", 2, []string{"--ttl 1ms: must be from"}},
+		{"demo --workers 0", 2, []string{"--workers 0"}},
+		{"demo --plain --json", 2, []string{"--json"}},
+		{"demo --script 3s", 2, []string{`"3s"`}},
+		{"demo --bucket b..d", 2, []string{`--bucket "b..d"`}},
+		{"demo --context no-such", 2, []string{`"no-such"`}},
+		{"demo --server nats://u:secret@127.0.0.1:1", 1, []string{"127.0.0.1:1"}},
+		{"demo-worker", 1, []string{"leader demo"}},
 		{"step-down g", 2, []string{"--yes: is required"}},
 		{"ls -b missing", 5, []string{`bucket "missing" does not exist`, "leader bucket create"}},
 		{"watch -b missing", 5, []string{`bucket "missing" does not exist`}},
@@ -805,101 +841,9 @@ func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
 		{"ls --timeout 1s -s nats://" + silent, 6, []string{silent, "timeout"}},
 		{"ls --store foo://x", 2, []string{`--store: the store's URL has the scheme "foo"`}},
 		{"dash --allow-control --by= --http 127.0.0.1:0", 2, []string{`--by "": must be 1 to 256 bytes`}},
+		{"exporter --http 9464", 2, []string{`--http "9464"`}},
 		{"agent --listen nowhere", 2, []string{`--listen "nowhere": must be HOST:PORT`}},
 	})
-}
-
-func TestWrongFlagsOfRunAreRefusedWithTheRule(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		args []string
-		want []string
-	}{
-		"stop-timeout": {
-			[]string{"run", "g", "--ttl", "3s", "--heartbeat", "1s", "--stop-timeout", "2s", "--", "go"},
-			[]string{"--stop-timeout 2s", "at most 550ms"},
-		},
-		"two faults": {
-			[]string{"run", "g", "--ttl=-1s", "--stop-timeout=-2s", "--", "go"},
-			[]string{"--ttl -1s: must not be negative", "--stop-timeout -2s: must not be negative"},
-		},
-		"lease":   {[]string{"run", "g", "--ttl", "3s", "--heartbeat", "2s", "--", "go"}, []string{"--ttl 3s", "at least 3 × --heartbeat"}},
-		"program": {[]string{"run", "g"}, []string{"<program>"}},
-		"on-exit": {[]string{"run", "g", "--on-exit", "retire", "--", "go"}, []string{"--on-exit", `"retire"`}},
-		"check":   {[]string{"campaign", "g", "--check-interval", "1s"}, []string{"--check-interval"}},
-		"group":   {[]string{"campaign", "_ctl.g"}, []string{`"_ctl.g"`}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			code, out, stderr := runProgram(t, nil, c.args...)
-			if first, _, _ := strings.Cut(stderr, "\n"); code != 2 || out != "" || first == "leader: usage" {
-				t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
-			}
-			for _, want := range c.want {
-				if !strings.Contains(stderr, want) {
-					t.Errorf("stderr %q does not say %q", stderr, want)
-				}
-			}
-		})
-	}
-}
-
-func TestWrongUsageIsTold(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		args []string
-		code int
-		say  string
-	}{
-		"command":   {[]string{"dmeo"}, 2, "dmeo"},
-		"flag":      {[]string{"demo", "--wrkers", "3"}, 2, "--wrkers"},
-		"workers":   {[]string{"demo", "--workers", "0"}, 2, "--workers 0"},
-		"ttl":       {[]string{"demo", "--ttl", "1ms"}, 2, "--ttl 1ms"},
-		"output":    {[]string{"demo", "--plain", "--json"}, 2, "--json"},
-		"script":    {[]string{"demo", "--script", "2s crash; 3s burn"}, 2, `"3s burn"`},
-		"too late":  {[]string{"demo", "--script", "5s crash", "--for", "4s"}, 2, `"5s crash"`},
-		"bucket":    {[]string{"demo", "--bucket", "a b"}, 2, `--bucket "a b"`},
-		"context":   {[]string{"demo", "--context", "no-such"}, 2, `"no-such"`},
-		"no server": {[]string{"demo", "--server", "nats://u:secret@127.0.0.1:1"}, 1, "127.0.0.1:1"},
-		"worker":    {[]string{"demo-worker"}, 1, "leader demo"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			code, out, stderr := runProgram(t, nil, c.args...)
-			if code != c.code || !strings.Contains(stderr, c.say) || out != "" {
-				t.Errorf("exit status %d, want %d; stdout %q, stderr %q, want %q in it", code, c.code, out, stderr, c.say)
-			}
-			if strings.Contains(stderr, "secret") {
-				t.Errorf("a password is shown: %q", stderr)
-			}
-		})
-	}
-}
-
-func TestReadersRefuseWrongUsage(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		args []string
-		say  string
-	}{
-		"pattern":        {[]string{"ls", "jobs.>.x"}, `"jobs.>.x"`},
-		"watch, pattern": {[]string{"watch", "*x"}, `"*x"`},
-		"count":          {[]string{"watch", "--count=-1"}, "--count -1"},
-		"all advisories": {[]string{"watch", "--advisories", "--all"}, "--all: not with --advisories"},
-		"group":          {[]string{"get", "jobs.*"}, `"jobs.*"`},
-		"format":         {[]string{"ls", "-o", "xml"}, "xml"},
-		"watched yaml":   {[]string{"ls", "-w", "-o", "yaml"}, "--output yaml"},
-		"dev and server": {[]string{"ls", "--dev", "-s", "nats://127.0.0.1:1"}, "--dev"},
-		"timeout":        {[]string{"ls", "--timeout", "0s"}, "--timeout 0s"},
-		"at":             {[]string{"history", "reports", "--at", "noon"}, `--at "noon"`},
-		"since":          {[]string{"history", "reports", "--since", "soon"}, `--since "soon"`},
-		"age":            {[]string{"history", "enable", "--max-age", "1ms"}, "--max-age 1ms"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			code, out, stderr := runProgram(t, nil, c.args...)
-			if code != 2 || !strings.Contains(stderr, c.say) || out != "" {
-				t.Errorf("exit status %d, stdout %q, stderr %q, want %q in it", code, out, stderr, c.say)
-			}
-		})
-	}
 }
 
 func TestAProgramForNATSAloneSaysSo(t *testing.T) {

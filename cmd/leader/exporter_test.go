@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"os"
 	"regexp"
@@ -214,8 +213,4 @@ func TestExporterTriesItselfOut(t *testing.T) {
 	t.Parallel()
 	url, _ := startServing(t, nil, "exporter", "--dev", "--http", "127.0.0.1:0")
 	awaitPage(t, url, "the sample elections", has(`election_group_leader_known{bucket="leaders",role="reports"} 1`))
-	code, _, stderr := runProgram(t, nil, "exporter", "--http", "9464")
-	if code != 2 || !strings.Contains(stderr, fmt.Sprintf("--http %q", "9464")) {
-		t.Errorf("exit status %d, stderr %q", code, stderr)
-	}
 }

@@ -236,23 +236,6 @@ func TestOnceAProgramThatIsStoppedIsNotBegunAgain(t *testing.T) {
 	}
 }
 
-func TestTryAndOnceRefuseWhatDoesNotGoTogether(t *testing.T) {
-	t.Parallel()
-	for want, flags := range map[string]string{
-		"--every: says nothing without --once": "--every 1m",
-		"--every 1ms: must be at least 1s":     "--once --every 1ms",
-		"--once: not with --try":               "--once --try",
-		"--once: not with --slots":             "--once -n 2",
-		"--once: not with --on-exit restart":   "--once --on-exit restart",
-		"--slots 0: must be 1 to 1000":         "--slots 0",
-	} {
-		code, _, stderr := execute(t, nil, append(append([]string{"run", "g"}, strings.Fields(flags)...), "--", "true")...)
-		if code != 2 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit status %d, stderr %q", flags, code, stderr)
-		}
-	}
-}
-
 // The server of --dev is begun, and not looked for: it takes as long as it takes,
 // also to connect.
 func TestTryWaitsForAServerOfItsOwn(t *testing.T) {
