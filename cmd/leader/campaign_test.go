@@ -1,11 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -93,8 +94,7 @@ func TestCampaignsTakeTurns(t *testing.T) {
 
 func TestCandidatesPublishAdvisoriesIfTheyAreToldTo(t *testing.T) {
 	t.Parallel()
-	// The program of run ends at once.
-	for name, args := range map[string][]string{"campaign": nil, "run": {"--", program, "run-guard"}} {
+	for _, name := range []string{"campaign", "run"} {
 		if name == "run" && !runsOnUnix() {
 			continue
 		}
@@ -106,12 +106,15 @@ func TestCandidatesPublishAdvisoriesIfTheyAreToldTo(t *testing.T) {
 		if err := l.nc.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		quiet := command(t, []string{"NATS_URL=" + l.url}, append([]string{name, "jobs", "--id", "quiet", "--ttl", "1s", "--heartbeat", "200ms"}, args...)...)
+		quiet, telling := []string{name, "jobs", "--id", "quiet", "--ttl", "1s"}, []string{name, "jobs", "--id", "telling", "--advisories"}
 		if name == "campaign" {
-			quiet.Args = append(quiet.Args, "--for", "1s")
+			l.run(0, append(quiet, "--for", "1s")...)
+			l.follow(telling...)
+		} else {
+			ends := []string{"--", program, "run-guard"} // a program that ends at once
+			_, _, _ = execute(t, []string{"NATS_URL=" + l.url}, append(quiet, ends...)...)
+			l.start(append(telling, ends...)...)
 		}
-		_ = quiet.Run() // how it ends does not matter
-		l.start(append([]string{name, "jobs", "--id", "telling", "--advisories"}, args...)...)
 		msg, err := subscription.NextMsgWithContext(l.within())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -133,12 +136,6 @@ func TestForeignTTLIsHowLongARecordOfAnotherProgramIsBelieved(t *testing.T) {
 		f.next(&tr)
 		if tr.Event == "promoted" {
 			break
-		}
-	}
-	for _, command := range []string{"campaign jobs", "run jobs -- true"} {
-		args := slices.Insert(strings.Fields(command), 2, "--ttl", "3s", "--foreign-ttl", "2s")
-		if _, stderr := l.run(2, args...); !strings.Contains(stderr, "--foreign-ttl 2s: must be 0, or from --ttl (3s) to 1h") {
-			t.Errorf("%s: %q", command, stderr)
 		}
 	}
 }
@@ -175,3 +172,45 @@ func TestAnInterruptEndsACampaignThatIsNotFit(t *testing.T) {
 		t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
 	}
 }
+
+// A candidate that is started before its server says which one it waits for, and
+// an interrupt ends it as it does later.
+func TestCampaignAndAgentSayWhatTheyWaitForAndEnd(t *testing.T) {
+	t.Parallel()
+	servers := map[string]string{"--server=nats://127.0.0.1:1": "leader: waiting for nats://127.0.0.1:1: "}
+	if !natsOnly() {
+		servers["--store="+nowhere] = "leader: waiting for the store: "
+	}
+	for server, want := range servers {
+		for _, line := range []string{"campaign jobs", "agent --listen 127.0.0.1:0"} {
+			said, stderr := io.Pipe()
+			c := begin(t, stderr, nil, append(strings.Fields(line), server)...)
+			go func() {
+				<-c.ended
+				_ = stderr.Close()
+			}()
+			lines := bufio.NewReader(said)
+			first, err := lines.ReadString('\n')
+			if err != nil || !strings.HasPrefix(first, want) {
+				t.Errorf("leader %s %s: %q, %v", line, server, first, err)
+			}
+			c.signal(syscall.SIGINT)
+			more, _ := io.ReadAll(lines) // what there is, which may be more of the outage
+			if code := c.wait(); code != 0 || strings.Contains(string(more), "interrupt") || strings.Contains(string(more), "context") {
+				t.Errorf("leader %s %s: exit status %d, and it says %q", line, server, code, more)
+			}
+		}
+	}
+}
+
+// A campaign whose time is over ends, whether or not its server was there.
+func TestACampaignEndsWhileItsStoreIsNotThere(t *testing.T) {
+	needsOtherStores(t)
+	t.Parallel()
+	if code, out, stderr := runProgram(t, nil, "campaign", "jobs", "--store", nowhere, "--for", "300ms"); code != 0 || out != "" {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, out, stderr)
+	}
+}
+
+// nowhere is a store whose server is not there.
+const nowhere = "redis://127.0.0.1:1"

@@ -200,19 +200,6 @@ func TestRunExitsWithTheStatusOfItsProgram(t *testing.T) {
 	}
 }
 
-func TestTheProgramKnowsItsTerm(t *testing.T) {
-	t.Parallel()
-	r := startRun(t, devtest.Serve(t), []string{"--id", "a", "--bucket", "mine"},
-		`echo "$LEADER_GROUP $LEADER_BUCKET $LEADER_ID $LEADER_TERM $LEADER_TOKEN"`)
-	f := strings.Fields(r.line())
-	if len(f) != 5 || !slices.Equal(f[:3], []string{"jobs", "mine", "a"}) {
-		t.Fatalf("environment %q", f)
-	}
-	if term, err := strconv.ParseUint(f[3], 10, 64); err != nil || term == 0 || len(f[4]) != 36 {
-		t.Errorf("term %q, token %q", f[3], f[4])
-	}
-}
-
 // A leader run below another one has the variables of the outer term in its own
 // environment. A program that was given both would fence with the outer
 // group's number: C and Go take the first of two values.
@@ -238,6 +225,9 @@ func TestTheProgramOfANestedRunKnowsItsOwnTerm(t *testing.T) {
 			given[name] = value
 		}
 	}
+	if term, err := strconv.ParseUint(given["LEADER_TERM"], 10, 64); err != nil || term == 0 {
+		t.Errorf("term %q", given["LEADER_TERM"])
+	}
 	if given["LEADER_GROUP"] != "jobs" || given["LEADER_BUCKET"] != "mine" || given["LEADER_ID"] != "b" || len(given["LEADER_TOKEN"]) != 36 {
 		t.Errorf("environment %q", given)
 	}
@@ -247,18 +237,6 @@ func TestTheProgramOfANestedRunKnowsItsOwnTerm(t *testing.T) {
 		"--on-promote", hook, "--on-demote", hook, "--label", hook, "--", "true")
 	if !strings.Contains(stderr, "hook follower jobs b .\n") || !strings.Contains(stderr, "hook leader jobs b ") || strings.Contains(stderr, "outer") {
 		t.Errorf("the hooks said:\n%s", stderr)
-	}
-}
-
-// Names of files may be of any bytes. The parser of the command line does not
-// keep those of arguments.
-func TestTheProgramIsGivenItsVariablesAsTheyAre(t *testing.T) {
-	t.Parallel()
-	const raw = "a\xff\xc3b" // which is no UTF-8
-	code, out, stderr := execute(t, []string{"OF_HOST=" + raw}, "run", "jobs", "--server", devtest.Serve(t), "--",
-		"sh", "-c", `printf %s "$OF_HOST"`)
-	if code != 0 || out != raw {
-		t.Errorf("exit status %d, the program has %q, want %q\n%s", code, out, raw, stderr)
 	}
 }
 
@@ -286,13 +264,15 @@ func TestTheProgramHasNoFilesOfOurs(t *testing.T) {
 	}
 }
 
-// A file's name is bytes, in whatever encoding.
-func TestTheProgramGetsItsArgumentsAsTheyAre(t *testing.T) {
+// Names of files may be of any bytes. The parser of the command line does not
+// keep those of arguments by itself.
+func TestTheProgramGetsItsArgumentsAndVariablesAsTheyAre(t *testing.T) {
 	t.Parallel()
+	const raw = "a\xff\xc3b" // which is no UTF-8
 	args := []string{"a\xffb", "", "é", `a,b\`}
-	code, out, stderr := execute(t, []string{"NATS_URL=" + devtest.Serve(t)},
-		append([]string{"run", "jobs", "--on-promote", "printf %s 'c\xffd' >&2", "--", "printf", `%s\n`}, args...)...)
-	if code != 0 || out != strings.Join(args, "\n")+"\n" || !strings.Contains(stderr, "c\xffd") {
+	code, out, stderr := execute(t, []string{"NATS_URL=" + devtest.Serve(t), "OF_HOST=" + raw},
+		append([]string{"run", "jobs", "--on-promote", "printf %s 'c\xffd' >&2", "--", "sh", "-c", `printf '%s\n' "$OF_HOST" "$@"`, "sh"}, args...)...)
+	if code != 0 || out != raw+"\n"+strings.Join(args, "\n")+"\n" || !strings.Contains(stderr, "c\xffd") {
 		t.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
 	}
 }
@@ -633,17 +613,6 @@ func TestRunServesProbesAndMetrics(t *testing.T) {
 	}
 }
 
-// Who starts a candidate beside its server sees which one it waits for.
-func TestEachCandidateSaysWhichServerItWaitsFor(t *testing.T) {
-	t.Parallel()
-	for _, args := range []string{"run jobs --server nats://127.0.0.1:1 -- true", "campaign jobs --server nats://127.0.0.1:1", "agent --listen 127.0.0.1:0 --server nats://127.0.0.1:1"} {
-		r := follow(t, strings.Fields(args))
-		r.awaitSaid("leader: waiting for nats://127.0.0.1:1: ")
-		r.signal(syscall.SIGTERM)
-		r.end()
-	}
-}
-
 // told prints where the program runs.
 const told = `echo "$LEADER_SLOT $LEADER_SLOTS $LEADER_GROUP $LEADER_ID"; `
 
@@ -917,53 +886,39 @@ func TestRunSpeaksWithOneVoice(t *testing.T) {
 	}
 }
 
-// nowhere is a store whose server is not there.
-const nowhere = "redis://127.0.0.1:1"
-
 // A host that waits for its store ends like any other that waits. A crontab
 // would start one more each minute, and nobody could stop them.
 func TestRunEndsWhileItsStoreIsNotThere(t *testing.T) {
-	needsOtherStores(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
+		store string
 		flags []string
 		sig   syscall.Signal
 		code  int
 		said  string
 	}{
-		"TERM":   {nil, syscall.SIGTERM, 128 + int(syscall.SIGTERM), ""},
-		"INT":    {nil, syscall.SIGINT, 128 + int(syscall.SIGINT), ""},
-		"--try":  {[]string{"--try", "--timeout", "300ms"}, 0, 6, "the server is not reached"},
-		"--once": {[]string{"--once", "--every", "1s"}, 0, 75, "the period of --every is over"},
+		"NATS":   {"", nil, syscall.SIGTERM, 128 + int(syscall.SIGTERM), "leader: waiting for nats://127.0.0.1:1: "},
+		"TERM":   {nowhere, nil, syscall.SIGTERM, 128 + int(syscall.SIGTERM), "waiting for the store"},
+		"INT":    {nowhere, nil, syscall.SIGINT, 128 + int(syscall.SIGINT), "waiting for the store"},
+		"--try":  {nowhere, []string{"--try", "--timeout", "300ms"}, 0, 6, "the server is not reached"},
+		"--once": {nowhere, []string{"--once", "--every", "1s"}, 0, 75, "the period of --every is over"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := startRunOn(t, append([]string{"--store", nowhere}, c.flags...), "echo up")
+			at := []string{"--server", "nats://127.0.0.1:1"}
+			if c.store != "" {
+				needsOtherStores(t)
+				at = []string{"--store", c.store}
+			}
+			r := startRunOn(t, append(at, c.flags...), "echo up")
 			if c.sig != 0 {
-				r.awaitSaid("waiting for the store")
+				r.awaitSaid(c.said)
 				r.signal(c.sig)
 			}
 			if rest, code := r.end(); code != c.code || len(rest) > 0 || !strings.Contains(r.said(), c.said) {
 				t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
 			}
 		})
-	}
-}
-
-// Others that wait have nothing to do then, and end as they would later.
-func TestAgentAndCampaignEndWhileTheirStoreIsNotThere(t *testing.T) {
-	needsOtherStores(t)
-	t.Parallel()
-	if code, out, stderr := runProgram(t, nil, "campaign", "jobs", "--store", nowhere, "--for", "300ms"); code != 0 || out != "" {
-		t.Errorf("campaign --for: exit status %d, stdout %q, stderr %s", code, out, stderr)
-	}
-	for _, args := range [][]string{{"campaign", "jobs"}, {"agent", "--listen", "127.0.0.1:0"}} {
-		r := follow(t, append(args, "--store", nowhere))
-		r.awaitSaid("waiting for the store")
-		r.signal(syscall.SIGINT)
-		if rest, code := r.end(); code != 0 || len(rest) > 0 || strings.Count(r.said(), "\n") != 1 {
-			t.Errorf("%s: exit status %d, stdout %q, stderr %s", args[0], code, rest, r.said())
-		}
 	}
 }
 
@@ -985,7 +940,7 @@ func TestAHostWhoseStoreIsAwayAnswersProbes(t *testing.T) {
 func TestAWrongPasswordIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	url := serveUsers(t, &server.User{Username: "leader", Password: "right"})
-	code, _, stderr := execute(t, []string{"NATS_PASSWORD=wrong"}, "run", "jobs", "--server", url, "--user", "leader", "--", "true")
+	code, _, stderr := runProgram(t, []string{"NATS_PASSWORD=wrong"}, "run", "jobs", "--server", url, "--user", "leader", "--", "true")
 	if code != 5 || !strings.Contains(strings.ToLower(stderr), "authorization") {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}
@@ -1045,10 +1000,9 @@ func TestRunRefusesAKeyThatSignsNothing(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"--proof-key: " + file:                {"--proof-key", file},
-		"--proof-for: needs --proof-key":      {"--proof-for", "archive"},
 		"--proof-key: stat " + file + ".none": {"--proof-key", file + ".none"},
 	} {
-		code, _, stderr := execute(t, nil, append(append([]string{"run", "jobs", "-s", "nats://127.0.0.1:1"}, args...), "--", "true")...)
+		code, _, stderr := runProgram(t, nil, append(append([]string{"run", "jobs", "-s", "nats://127.0.0.1:1"}, args...), "--", "true")...)
 		if code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit status %d, %s", args, code, stderr)
 		}
