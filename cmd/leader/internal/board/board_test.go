@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board/boardtest"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
@@ -30,6 +32,28 @@ func stand(t *testing.T, st store.Store, group, id string) leader.Election {
 	time.Sleep(100 * time.Millisecond)
 	synctest.Wait()
 	return e
+}
+
+// write writes a record with a lease of 3 s, which waits 3.3 s.
+func write(t *testing.T, st store.Store, group, leader string, renewal int, expected uint64) (revision uint64) {
+	t.Helper()
+	revision, err := st.CompareAndSwap(t.Context(), store.Write{
+		Key: group, Expected: expected, Value: fmt.Appendf(nil, `{"id":%q,"token":"t","ttl":3000,"term":1,"renewal":%d}`, leader, renewal),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return revision
+}
+
+func groupOf(t *testing.T, b *board.Board, name string) board.Group {
+	t.Helper()
+	synctest.Wait()
+	g, ok := b.Group(name)
+	if !ok {
+		t.Fatalf("no group %s", name)
+	}
+	return g
 }
 
 func TestATermEndsForTheReasonThatItsLeaderGives(t *testing.T) {
@@ -134,4 +158,197 @@ func (f forged) WatchPattern(_ context.Context, pattern string, deliver func(sto
 	}
 	present(nil)
 	return func() {}, nil
+}
+
+// A record does not tell its age. That its leader lives is known with the next
+// renewal, and not before.
+func TestALeaderThatWasFoundIsUnconfirmedUntilItRenews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		revision := write(t, st, "reports", "w", 1, 0)
+		time.Sleep(time.Minute)
+		b := boardtest.Follow(t, st)
+		if g := groupOf(t, b, "reports"); g.ID != "w" || g.Confirmed || !g.Since().IsZero() {
+			t.Errorf("found: %+v, since %v", g, g.Since())
+		}
+		seen := b.Since(0).Seq
+		write(t, st, "reports", "w", 2, revision)
+		if g := groupOf(t, b, "reports"); !g.Confirmed || !g.Since().IsZero() {
+			t.Errorf("renewed: %+v, since %v", g, g.Since())
+		}
+		if d := b.Since(seen); len(d.Changed) != 1 {
+			t.Errorf("that it lives was no news: %+v", d)
+		}
+		// One whose claim was seen needs no renewal.
+		claimed := time.Now()
+		write(t, st, "billing", "w", 0, 0)
+		if g := groupOf(t, b, "billing"); !g.Confirmed || !g.Since().Equal(claimed) {
+			t.Errorf("claimed: %+v, since %v, want %v", g, g.Since(), claimed)
+		}
+	})
+}
+
+func TestALeaderThatWasFoundDeadWasSoBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		write(t, st, "reports", "w", 1, 0)
+		write(t, st, "billing", "w", 1, 0)
+		write(t, st, "orders", "w", 1, 0)
+		died := time.Now()
+		time.Sleep(5 * time.Minute)
+		b := boardtest.Follow(t, st)
+		b.Learn([]board.Finding{{Group: "reports", Term: 1, Renewed: died, Silent: true}, {Group: "billing", Term: 2, Renewed: died, Silent: true}})
+		if g := groupOf(t, b, "reports"); !g.Silent || !g.Renewed.Equal(died) {
+			t.Errorf("found: %+v", g)
+		}
+		if g := groupOf(t, b, "billing"); g.Silent {
+			t.Errorf("a finding of another term was taken in: %+v", g)
+		}
+		// The clock of a leader may be wrong: when it was gone is not told by it.
+		b.Learn([]board.Finding{{Group: "orders", Term: 1, Renewed: died, Own: true}})
+		if g := groupOf(t, b, "orders"); g.Silent || !g.Own || !g.Renewed.Equal(died) {
+			t.Errorf("found, by its own clock: %+v", g)
+		}
+		found := time.Now()
+		time.Sleep(4 * time.Second)
+		if g := groupOf(t, b, "reports"); g.ID != "" || !g.Since().Equal(died.Add(3300*time.Millisecond)) || g.Terms[0].Began.After(g.Terms[0].Ended) {
+			t.Errorf("found dead: %+v, vacant since %v, which was found at %v", g, g.Since(), found)
+		}
+		if g := groupOf(t, b, "billing"); g.ID != "" || !g.Since().Equal(found.Add(3300*time.Millisecond)) {
+			t.Errorf("of which nothing more is known: %+v, vacant since %v", g, g.Since())
+		}
+		if g := groupOf(t, b, "orders"); g.ID != "" || g.Own || !g.Since().Equal(found.Add(3300*time.Millisecond)) {
+			t.Errorf("by its own clock: %+v, vacant since %v", g, g.Since())
+		}
+	})
+}
+
+func TestWhatWasFoundHasTheTimesThatOthersKnow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		begun := time.Now()
+		write(t, st, "reports", "w", 1, 0)
+		if _, err := st.CompareAndSwap(t.Context(), store.Write{Key: "gone", Tombstone: true, Value: []byte(`{"reason":"resigned","term":2}`)}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		b := boardtest.Follow(t, st)
+		held := groupOf(t, b, "reports")
+		b.Learn([]board.Finding{{Group: "reports", Term: 1, Since: begun}, {Group: "gone", Term: 2, Since: begun}, {Group: "none", Term: 1, Since: begun}})
+		if g := groupOf(t, b, "reports"); !g.Since().Equal(begun) || held.Terms[0].Began.Equal(begun) {
+			t.Errorf("since %v, want %v; what was handed out: %+v", g.Since(), begun, held.Terms)
+		}
+		if g := groupOf(t, b, "gone"); !g.Since().Equal(begun) {
+			t.Errorf("vacant since %v, want %v", g.Since(), begun)
+		}
+	})
+}
+
+const (
+	pausedByAnn = `{"paused":{"by":"ann","reason":"not yet"}}`
+	resumed     = `{}`
+)
+
+// demandPlaceholder demands that a group is known by its pause alone.
+func demandPlaceholder(t *testing.T, b *board.Board, name string) {
+	t.Helper()
+	g := groupOf(t, b, name)
+	if !g.Paused || g.PausedBy != "ann" || g.PauseWhy != "not yet" || g.ID != "" || g.Reason != leader.ReasonAbsent ||
+		g.Latest != 0 || len(g.Terms)+len(g.Changes)+g.Malformed != 0 || !g.Since().IsZero() || !g.Heard.IsZero() {
+		t.Errorf("%+v", g)
+	}
+}
+
+func demandNone(t *testing.T, b *board.Board, when string) {
+	t.Helper()
+	synctest.Wait()
+	if d := b.Since(0); d.Count != 0 || d.State.Ignored != 0 {
+		t.Errorf("%s: %+v", when, d)
+	}
+}
+
+// Nobody leads it until somebody remembers the pause.
+func TestAGroupThatIsPausedBeforeItsFirstLeaderIsKnown(t *testing.T) {
+	for _, found := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			st := memstore.New()
+			if found {
+				st.Put("_ctl.early", []byte(pausedByAnn))
+			}
+			b := boardtest.Follow(t, st)
+			if !found {
+				demandNone(t, b, "before the pause")
+				st.Put("_ctl.early", []byte(pausedByAnn))
+			}
+			demandPlaceholder(t, b, "early")
+			seen := b.Since(0).Seq
+			st.Put("_ctl.early", []byte(resumed))
+			demandNone(t, b, "after the pause")
+			<-b.After(seen)
+			st.Put("_ctl.early", []byte(pausedByAnn))
+			demandPlaceholder(t, b, "early")
+			st.Delete("_ctl.early")
+			demandNone(t, b, "after its control record was deleted")
+		})
+	}
+}
+
+// A candidate that led before it heard of the pause, or the next one.
+func TestTheFirstLeaderOfAGroupThatWasPausedFollowsNobody(t *testing.T) {
+	for _, first := range []string{"the pause ends", "it leads"} {
+		synctest.Test(t, func(t *testing.T) {
+			st := memstore.New()
+			st.Put("_ctl.early", []byte(pausedByAnn))
+			b := boardtest.Follow(t, st)
+			demandPlaceholder(t, b, "early")
+			if first == "the pause ends" {
+				st.Put("_ctl.early", []byte(resumed))
+				synctest.Wait()
+			}
+			began := time.Now()
+			st.Put("early", []byte(`{"id":"w","token":"t","ttl":3000,"term":1}`))
+			g := groupOf(t, b, "early")
+			if g.ID != "w" || g.Latest != 1 || len(g.Terms) != 1 || g.Terms[0].Older || !g.Since().Equal(began) || len(g.Changes) != 0 ||
+				!g.Confirmed || g.Paused != (first == "it leads") {
+				t.Errorf("%s first: %+v", first, g)
+			}
+			st.Put("_ctl.early", []byte(resumed))
+			if g := groupOf(t, b, "early"); g.ID != "w" || g.Paused {
+				t.Errorf("%s first, and after the pause: %+v", first, g)
+			}
+		})
+	}
+}
+
+// Of a leader that was found it is not known since when it has led, even if the
+// pause was read before its record.
+func TestARecordThatIsFoundAfterAPauseIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		st.Put("_ctl.reports", []byte(pausedByAnn))
+		write(t, st, "reports", "w", 1, 0)
+		b := boardtest.Follow(t, st)
+		if g := groupOf(t, b, "reports"); g.ID != "w" || !g.Paused || g.Confirmed || !g.Terms[0].Older {
+			t.Errorf("%+v", g)
+		}
+	})
+}
+
+// What is known of it goes with its record, as that of any other.
+func TestAPausedGroupStaysWithoutItsRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		b := boardtest.Follow(t, st)
+		st.Put("reports", []byte(`{"id":"v","token":"s","ttl":3000,"term":1}`))
+		synctest.Wait()
+		st.Put("reports", []byte(`{"id":"w","token":"t","ttl":3000,"term":2}`))
+		st.Put("_ctl.reports", []byte(pausedByAnn))
+		if g := groupOf(t, b, "reports"); len(g.Terms) != 2 || !maps.Equal(g.Changes, map[leader.Reason]int{board.ReasonUnseen: 1}) {
+			t.Errorf("before: %+v", g)
+		}
+		st.Purge("reports")
+		demandPlaceholder(t, b, "reports")
+		st.Put("_ctl.reports", []byte(resumed))
+		demandNone(t, b, "after the pause")
+	})
 }

@@ -12,10 +12,12 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/rights"
+	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -157,5 +159,24 @@ func TestTheHelpNamesTheChecksOfAStoreElsewhere(t *testing.T) {
 	}
 	if names = slices.Compact(names); listed != strings.Join(names[:len(names)-1], ", ")+" and "+names[len(names)-1] {
 		t.Errorf("the help names %q, and what is found are %q", listed, names)
+	}
+}
+
+// Somebody may write whatever key they like.
+func TestAKeyThatIsNoGroupsHidesNoPausedGroup(t *testing.T) {
+	st := memstore.New()
+	st.Put(inspect.ControlKey(inspect.ControlKey("x")), []byte("what is this"))
+	control, err := leader.NewControlWithStore(st, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	if _, err := control.File(t.Context(), leader.Request{Op: leader.OpPause, Group: "reports"}); err != nil {
+		t.Fatal(err)
+	}
+	e := examinationOf(Command{Target: app.Target{Timeout: time.Minute}})
+	e.paused(t.Context(), st)
+	if len(e.findings) != 1 || e.findings[0].Status != finding.Warn {
+		t.Errorf("%+v", e.findings)
 	}
 }
