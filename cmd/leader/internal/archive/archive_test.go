@@ -138,6 +138,7 @@ func TestAnEmptiedStreamKnowsNothingOfBeforeItsLastMessage(t *testing.T) {
 		t.Errorf("complete since %v, want %v: %+v, %v", h.Complete, last, h, err)
 	}
 	next := s.tell("jobs", leader.EventPromoted, 2)
+	s.tell("jobs", leader.EventDemoted, 2)
 	if h, err := Read(s.ctx, s.js, bucket, "jobs"); err != nil || !h.Complete.Equal(next) {
 		t.Errorf("complete since %v, want %v, %v", h.Complete, next, err)
 	}

@@ -145,18 +145,3 @@ func TestALeaderThatWasFoundIsNotSaidToLeadBeforeItRenews(t *testing.T) {
 		demand("renewed at last", 1, 1, 3.3, -1)
 	})
 }
-
-func TestALeaderThatWasFoundIsSaidToLeadWhenItRenews(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := memstore.New()
-		st.Put("reports", []byte(`{"id":"a","token":"t","ttl":3000,"term":1,"renewal":1}`))
-		scraped := follow(t, st)
-		if got := scraped("election_group_leader_known"); got != -1 {
-			t.Errorf("found: %v", got)
-		}
-		st.Put("reports", []byte(`{"id":"a","token":"t","ttl":3000,"term":1,"renewal":2}`))
-		if got := scraped("election_group_leader_known"); got != 1 {
-			t.Errorf("renewed: %v", got)
-		}
-	})
-}
