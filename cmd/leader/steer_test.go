@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,10 +135,10 @@ func TestPauseShowsThatNobodyLeadsAndResumeWhoDoes(t *testing.T) {
 	l := newReadLab(t)
 	l.stand(steered, "a")
 	out, _ := l.run(0, "pause", steered, "-y", "--timeout", "60s", "--why", "migration", "--by", "ann")
-	checkCells(t, out, [][]string{
-		{"GROUP", "OUTCOME", "LEADER", "TERM", "GAP", "BEFORE", "DRAIN"},
-		{"reports", "done", "-", "-", "-", "a", cells(out)[1][6]},
-	})
+	if rows := cells(out); len(rows) != 2 || !slices.Equal(rows[0], []string{"GROUP", "OUTCOME", "LEADER", "TERM", "GAP", "BEFORE", "DRAIN"}) ||
+		len(rows[1]) != 7 || !slices.Equal(rows[1][:6], []string{"reports", "done", "-", "-", "-", "a"}) {
+		t.Errorf("%s", out)
+	}
 	if s := l.asked(); !s.Paused || s.PausedBy != "ann" || s.PausedWhy != "migration" || s.Leader.ID != "" {
 		t.Errorf("%+v", s)
 	}
