@@ -60,11 +60,11 @@ var printed = map[string]any{
 // model returns what the parser knows of all commands.
 func model(t *testing.T) *kong.Application {
 	t.Helper()
-	parser, err := newParser(app.Streams{}, nil, func(int) {})
+	known, err := newParser(app.Streams{}, nil, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parser.Model
+	return known.Model
 }
 
 // golden compares with a file, or writes it.
@@ -372,17 +372,17 @@ func TestHelpFitsATerminalOf80Columns(t *testing.T) {
 func TestCommandHasTheSameHelpWithoutTheOthers(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	help := func(parser *kong.Kong, line []string) string {
+	help := func(of *kong.Kong, line []string) string {
 		out.Reset()
-		_, _ = parser.Parse(line) // help comes first, whatever else is wrong
+		_, _ = of.Parse(line) // help comes first, whatever else is wrong
 		return out.String()
 	}
 	build := func(opts ...kong.Option) *kong.Kong {
-		parser, err := newParser(app.Streams{Out: &out, Err: &out}, nil, func(int) {}, opts...)
+		built, err := newParser(app.Streams{Out: &out, Err: &out}, nil, func(int) {}, opts...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return parser
+		return built
 	}
 	whole := build()
 	for _, node := range whole.Model.Leaves(false) {

@@ -35,10 +35,10 @@ func stand(t *testing.T, st store.Store, group, id string) leader.Election {
 }
 
 // write writes a record with a lease of 3 s, which waits 3.3 s.
-func write(t *testing.T, st store.Store, group, leader string, renewal int, expected uint64) (revision uint64) {
+func write(t *testing.T, st store.Store, group, id string, renewal int, expected uint64) (revision uint64) {
 	t.Helper()
 	revision, err := st.CompareAndSwap(t.Context(), store.Write{
-		Key: group, Expected: expected, Value: fmt.Appendf(nil, `{"id":%q,"token":"t","ttl":3000,"term":1,"renewal":%d}`, leader, renewal),
+		Key: group, Expected: expected, Value: fmt.Appendf(nil, `{"id":%q,"token":"t","ttl":3000,"term":1,"renewal":%d}`, id, renewal),
 	})
 	if err != nil {
 		t.Fatal(err)
