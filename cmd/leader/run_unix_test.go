@@ -757,8 +757,8 @@ func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 func TestNoProgramBeginsInATermThatIsOver(t *testing.T) {
 	t.Parallel()
 	// The hook's parent is leader run.
-	r := startRun(t, devtest.Serve(t), []string{"--timeout", "10m", "--on-promote", "kill -HUP $PPID; sleep 600"}, "echo up")
-	if rest, code := r.end(); code != 128+1 || len(rest) > 0 || strings.Contains(r.said(), "started") {
+	r := startRun(t, devtest.Serve(t), []string{"--timeout", "10m", "--on-promote", "kill -TERM $PPID; sleep 600"}, "echo up")
+	if rest, code := r.end(); code != 128+15 || len(rest) > 0 || strings.Contains(r.said(), "started") {
 		t.Errorf("exit status %d, output %q\n%s", code, rest, r.said())
 	}
 }
