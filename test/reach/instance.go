@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
 
 const (
@@ -107,12 +108,12 @@ func promotionHooks(id string, say func(event)) leader.Hooks {
 	return leader.Hooks{
 		// It is asked for when the term is about to begin.
 		TermContext: func(ctx context.Context, _ leader.Term) context.Context {
-			from.Store(now())
+			from.Store(overlap.Now())
 			return ctx
 		},
 		Transition: func(t leader.Transition) {
 			if t.To == leader.StateLeader {
-				say(event{ID: id, At: t.At, Promotion: &promotion{id, from.Load(), now()}})
+				say(event{ID: id, At: t.At, Promotion: &promotion{id, from.Load(), overlap.Now()}})
 			}
 		},
 	}

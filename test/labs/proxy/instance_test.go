@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sys/unix"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -43,15 +43,6 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(m.Run())
-}
-
-// now reads the clock that all processes of the machine share.
-func now() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // there is no test without it
-	}
-	return ts.Nano()
 }
 
 // An outlet takes what an instance reads, and notes it.
@@ -87,7 +78,7 @@ func (o *outlet) serve(c net.Conn) {
 		if _, err := io.ReadFull(c, stamp); err != nil {
 			return // cut, or at its end
 		}
-		f := frame{conn, now(), int64(binary.BigEndian.Uint64(stamp))}
+		f := frame{conn, overlap.Now(), int64(binary.BigEndian.Uint64(stamp))}
 		if err := o.note(f); err != nil {
 			panic(err) // what follows would be unjudged
 		}

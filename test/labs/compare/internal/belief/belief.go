@@ -1,23 +1,14 @@
 // Package belief judges how long more than one candidate believed that it
-// leads, from samples that each process took of itself on the clock that all
-// processes of a machine share.
+// leads, from samples that each process took of itself, by the clock and the
+// judge of package overlap.
 package belief
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
-
-// Now reads CLOCK_MONOTONIC, which all processes of this machine see alike.
-func Now() time.Duration {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // it fails for unknown clocks only
-	return time.Duration(t.Nano())
-}
 
 // A Sample is what a candidate said of itself at some instant between Before
 // and After.
@@ -54,13 +45,10 @@ const (
 	gap = 50 * time.Millisecond
 )
 
-// A Span is a time during which a candidate believed without a break.
-type Span struct{ From, To time.Duration }
-
-// Spans returns when a candidate believed, in order. Samples are those of one
-// candidate in order; what is not believed may be left out for as long as it is
+// Spans returns when a candidate, who, believed, in order. Samples are those of
+// one candidate in order; what is not believed may be left out for as long as it is
 // more than the sampling interval and less than that a change is missed.
-func Spans(samples []Sample, believes func(Sample) bool) (spans []Span) {
+func Spans(who string, samples []Sample, believes func(Sample) bool) (spans []overlap.Span) {
 	last := -1 // the sample with which the latest span ends, if it may go on
 	for i, s := range samples {
 		switch {
@@ -70,9 +58,9 @@ func Spans(samples []Sample, believes func(Sample) bool) (spans []Span) {
 			last = -1
 			continue
 		case last >= 0 && s.Before-samples[last].After <= gap:
-			spans[len(spans)-1].To = s.After
+			spans[len(spans)-1].To = int64(s.After)
 		default:
-			spans = append(spans, Span{s.Before, s.After})
+			spans = append(spans, overlap.Span{Who: who, From: int64(s.Before), To: int64(s.After)})
 		}
 		last = i
 	}
@@ -120,28 +108,12 @@ func Seen(first, second []Sample) (beliefs int, err error) {
 	return beliefs, nil
 }
 
-// Overlap returns for how long, in all, two candidates or more believed at the
-// same time. A candidate's own spans must not overlap.
-func Overlap(candidates ...[]Span) (sum time.Duration) {
-	type edge struct {
-		at   time.Duration
-		step int
-	}
-	var edges []edge
-	for _, spans := range candidates {
-		for _, s := range spans {
-			edges = append(edges, edge{s.From, +1}, edge{s.To, -1})
-		}
-	}
-	slices.SortFunc(edges, func(a, b edge) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.step, b.step)) // an end before a beginning
-	})
-	depth, since := 0, time.Duration(0)
-	for _, e := range edges {
-		if depth >= 2 {
-			sum += e.at - since
-		}
-		depth, since = depth+e.step, e.at
+// Overlap returns for how long, in all, two candidates believed at the same
+// time.
+func Overlap(first, second []Sample, believes func(Sample) bool) (sum time.Duration) {
+	all := append(Spans("first", first, believes), Spans("second", second, believes)...)
+	for a, b := range overlap.Pairs(all) {
+		sum += all[a].Shared(all[b])
 	}
 	return sum
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
 
 const ms = time.Millisecond
@@ -16,48 +18,56 @@ func at(t time.Duration, works bool) Sample {
 func works(s Sample) bool { return s.Works }
 
 func TestABeliefLastsFromSampleToSample(t *testing.T) {
-	got := Spans([]Sample{at(1*ms, true), at(2*ms, true), at(3*ms, false), at(4*ms, true)}, works)
-	want := []Span{{1 * ms, 2*ms + time.Microsecond}, {4 * ms, 4*ms + time.Microsecond}}
+	got := Spans("x", []Sample{at(1*ms, true), at(2*ms, true), at(3*ms, false), at(4*ms, true)}, works)
+	want := []overlap.Span{
+		{Who: "x", From: int64(1 * ms), To: int64(2*ms + time.Microsecond)}, {Who: "x", From: int64(4 * ms), To: int64(4*ms + time.Microsecond)},
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
 
 func TestAFrozenProcessBelievesNothing(t *testing.T) {
-	got := Spans([]Sample{at(1*ms, true), at(2000*ms, true)}, works)
-	if len(got) != 2 || got[0].To > 2*ms {
+	got := Spans("x", []Sample{at(1*ms, true), at(2000*ms, true)}, works)
+	if len(got) != 2 || got[0].To > int64(2*ms) {
 		t.Errorf("%v", got)
 	}
 }
 
 func TestASampleThatWasInterruptedCountsForNothing(t *testing.T) {
 	samples := []Sample{at(1*ms, true), {Before: 2 * ms, After: 30 * ms, Works: true}, at(31*ms, false)}
-	if got := Spans(samples, works); len(got) != 1 || got[0].To > 2*ms {
+	if got := Spans("x", samples, works); len(got) != 1 || got[0].To > int64(2*ms) {
 		t.Errorf("%v", got)
 	}
 }
 
-func TestOverlapIsTheTimeWithTwoOrMore(t *testing.T) {
-	for _, c := range []struct {
-		what string
-		all  [][]Span
-		want time.Duration
+// leads are samples of a candidate that leads from one instant to another.
+func leads(from, to time.Duration) (all []Sample) {
+	for t := from; t <= to; t += ms {
+		all = append(all, Sample{Before: t, After: t, Works: true})
+	}
+	return all
+}
+
+func TestOverlapIsTheTimeInWhichBothBelieved(t *testing.T) {
+	first := leads(0, 10*ms)
+	for what, c := range map[string]struct {
+		second []Sample
+		want   time.Duration
 	}{
-		{"nobody", nil, 0},
-		{"one alone", [][]Span{{{0, 10 * ms}}}, 0},
-		{"one after the other", [][]Span{{{0, 10 * ms}}, {{10 * ms, 20 * ms}}}, 0},
-		{"two", [][]Span{{{0, 10 * ms}}, {{7 * ms, 20 * ms}}}, 3 * ms},
-		{"within", [][]Span{{{0, 10 * ms}}, {{2 * ms, 4 * ms}, {6 * ms, 7 * ms}}}, 3 * ms},
-		{"three count once", [][]Span{{{0, 10 * ms}}, {{5 * ms, 10 * ms}}, {{5 * ms, 10 * ms}}}, 5 * ms},
+		"one alone":           {nil, 0},
+		"one after the other": {leads(11*ms, 20*ms), 0},
+		"both at the end":     {leads(7*ms, 20*ms), 3 * ms},
+		"twice":               {slices.Concat(leads(2*ms, 4*ms), []Sample{at(5*ms, false)}, leads(6*ms, 7*ms)), 3 * ms},
 	} {
-		if got := Overlap(c.all...); got != c.want {
-			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		if got := Overlap(first, c.second, works); got != c.want {
+			t.Errorf("%s: %v, want %v", what, got, c.want)
 		}
 	}
 }
 
 func TestSamplesSurviveTheirWayBetweenProcesses(t *testing.T) {
-	want := Sample{Before: Now(), After: Now(), Answer: true, Follows: true}
+	want := Sample{Before: time.Duration(overlap.Now()), After: time.Duration(overlap.Now()), Answer: true, Follows: true}
 	got, err := Parse(want.String())
 	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)

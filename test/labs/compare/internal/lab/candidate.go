@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/belief"
 	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/peer"
 )
@@ -71,8 +72,8 @@ func (r Role) Play(stdin io.Reader, stdout io.Writer) error {
 		case <-over:
 			return nil
 		}
-		s := belief.Sample{Before: belief.Now(), Answer: c.IsLeader(), Works: c.Works()}
-		s.After = belief.Now()
+		s := belief.Sample{Before: time.Duration(overlap.Now()), Answer: c.IsLeader(), Works: c.Works()}
+		s.After = time.Duration(overlap.Now())
 		s.Follows = !s.Works && c.Follows(r.Other)
 		if s.Answer || s.Works || s.Follows != last.Follows || last.Answer || last.Works {
 			if _, err := fmt.Fprintln(stdout, s); err != nil {

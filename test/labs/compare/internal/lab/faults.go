@@ -126,11 +126,8 @@ func (s *scene) close() (all [2][]belief.Sample, err error) {
 
 // judge finds for how long both believed.
 func judge(all [2][]belief.Sample) (t figure.Trial) {
-	overlap := func(believes func(belief.Sample) bool) time.Duration {
-		return belief.Overlap(belief.Spans(all[0], believes), belief.Spans(all[1], believes))
-	}
-	t.Answer = overlap(func(s belief.Sample) bool { return s.Answer })
-	t.Works = overlap(func(s belief.Sample) bool { return s.Works })
+	t.Answer = belief.Overlap(all[0], all[1], func(s belief.Sample) bool { return s.Answer })
+	t.Works = belief.Overlap(all[0], all[1], func(s belief.Sample) bool { return s.Works })
 	return t
 }
 
