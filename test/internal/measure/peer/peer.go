@@ -1,16 +1,17 @@
 // Package peer makes libraries that elect leaders comparable: each is an
-// adapter, in a file of its own, by which the comparison can give all of them
-// the same work. [Libraries] is the one list of them.
+// adapter, in a file of its own, by which package lab gives all of them the
+// same work. This library is here; the others are in test/labs/compare, whose
+// module requires their clients.
 package peer
 
 import (
 	"context"
+	"io"
 	"net"
 	"time"
-)
 
-// Libraries returns the libraries that are compared, ours first.
-func Libraries() []Library { return []Library{ours{}, clientgo{}, etcd{}} }
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
+)
 
 // A Broadcaster is a Library on NATS whose candidates are all told of each
 // write by the server, by a message on a subject that is the prefix returned
@@ -28,10 +29,10 @@ type Plainer interface {
 	Plain() Library
 }
 
-// Find returns the library of that name, which may be the one of a [Plainer] or
-// one of [Bridges], or nil.
-func Find(name string) Library {
-	for _, l := range append(Libraries(), Bridges()...) {
+// Find returns the library of that name, which may be the one of a [Plainer],
+// or nil.
+func Find(name string, libraries []Library) Library {
+	for _, l := range libraries {
 		if l.Name() == name {
 			return l
 		}
@@ -42,14 +43,24 @@ func Find(name string) Library {
 	return nil
 }
 
-// A Kind of store is what a library keeps its elections in.
-type Kind string
-
-// The kinds of stores. A further one needs a server in package site.
-const (
-	NATS Kind = "nats"
-	Etcd Kind = "etcd"
-)
+// A Store is the servers that libraries keep their elections in.
+type Store interface {
+	// Name is that of the server, with its version.
+	Name() string
+	// Serve is the process of the servers: see [harness.Serve]. It tells its
+	// parent the [harness.Servers]. One alone keeps its files in a directory
+	// and is reached by a port, which is any if it is 0.
+	Serve(servers int, dir string, port int, stdin io.Reader, stdout io.Writer) error
+	// Prepare makes what the libraries need in empty servers.
+	Prepare(ctx context.Context, at harness.Servers) error
+	// Delete removes what a group keeps, as an operator's own tool would.
+	Delete(ctx context.Context, at harness.Servers, group string) error
+	// Swaps are compare-and-swaps as the store's client does them.
+	Swaps(ctx context.Context, at harness.Servers) (*harness.Swaps, error)
+	// Messages returns how many messages the servers have received from clients
+	// and sent to them.
+	Messages(ctx context.Context, at harness.Servers) (in, out int64, err error)
+}
 
 // Bucket is the NATS bucket in which the libraries that use NATS keep their
 // elections.
@@ -62,7 +73,7 @@ type Library interface {
 	// Module is the path of the Go module, by which its version is found.
 	Module() string
 	// Store is what it needs.
-	Store() Kind
+	Store() Store
 	// LeaseFor returns its settings for leases of that length, by its own
 	// documented proportions. It returns false where the library does not
 	// permit such a length.
@@ -72,8 +83,8 @@ type Library interface {
 	// Answers reports whether a program can ask the library, without a request
 	// to the store, whether it leads.
 	Answers() bool
-	// Connect makes one connection to the store at host:port. It may return
-	// before that stands.
+	// Connect makes one connection to the store at host:port, or at several
+	// separated by commas. It may return before that stands.
 	Connect(address string, opts Options) (Client, error)
 }
 
@@ -105,6 +116,8 @@ type Candidacy struct {
 	// Renewed, optional, is called when the store has acknowledged a renewal,
 	// with the instant at which that left.
 	Renewed func(sent time.Time)
+	// Moved, optional, is called by an [OurCandidate] when something happened.
+	Moved func()
 }
 
 // A Candidate takes part in one election until it is stopped.

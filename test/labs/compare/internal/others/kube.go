@@ -1,4 +1,4 @@
-package peer
+package others
 
 import (
 	"context"
@@ -13,13 +13,14 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/leaderkube"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
 // Bridges returns client-go's loop over elections of this project: with the
 // contexts of the lock, as its documentation has it, and with the lock alone,
 // as a program has that was not changed otherwise. They are measured on demand,
 // and are in no table of the comparison.
-func Bridges() []Library { return []Library{kube{bound: true}, kube{}} }
+func Bridges() []peer.Library { return []peer.Library{kube{bound: true}, kube{}} }
 
 // kube is client-go's unmodified leader election with a lock of package
 // leaderkube.
@@ -32,38 +33,38 @@ func (k kube) Name() string {
 	return "leaderkube, the lock alone"
 }
 
-func (kube) Module() string                           { return "k8s.io/client-go" }
-func (kube) Store() Kind                              { return NATS }
-func (kube) Answers() bool                            { return true }
-func (kube) LeaseFor(ttl time.Duration) (Lease, bool) { return ours{}.LeaseFor(ttl) }
-func (kube) BeatFor(heartbeat time.Duration) Lease    { return ours{}.BeatFor(heartbeat) }
-func (kube) Broadcasts() string                       { return ours{}.Broadcasts() }
+func (kube) Module() string                                { return "k8s.io/client-go" }
+func (kube) Store() peer.Store                             { return peer.NATS{} }
+func (kube) Answers() bool                                 { return true }
+func (kube) LeaseFor(ttl time.Duration) (peer.Lease, bool) { return peer.Ours{}.LeaseFor(ttl) }
+func (kube) BeatFor(heartbeat time.Duration) peer.Lease    { return peer.Ours{}.BeatFor(heartbeat) }
+func (kube) Broadcasts() string                            { return peer.Ours{}.Broadcasts() }
 
-func (k kube) Connect(address string, opts Options) (Client, error) {
+func (k kube) Connect(address string, opts peer.Options) (peer.Client, error) {
 	klog.SetLogger(logr.Discard())
-	c, err := ours{}.Connect(address, opts)
+	c, err := peer.Ours{}.Connect(address, opts)
 	if err != nil {
 		return nil, err
 	}
-	under, _ := c.(*ourClient) // it is what ours makes
+	under, _ := c.(*peer.OurClient) // it is what ours makes
 	return &kubeClient{under, k.bound}, nil
 }
 
 type kubeClient struct {
-	*ourClient
+	*peer.OurClient
 
 	bound bool
 }
 
-func (c *kubeClient) Join(ctx context.Context, as Candidacy) (Candidate, error) {
+func (c *kubeClient) Join(ctx context.Context, as peer.Candidacy) (peer.Candidate, error) {
 	k := &kubeCandidate{as: as, gone: make(chan struct{})}
 	cfg := leader.ElectionConfig{
-		Bucket: c.bucket, Group: as.Group, InstanceID: as.ID, TTL: as.Lease.TTL, HeartbeatInterval: as.Lease.Heartbeat,
+		Bucket: c.Bucket, Group: as.Group, InstanceID: as.ID, TTL: as.Lease.TTL, HeartbeatInterval: as.Lease.Heartbeat,
 		Hooks: leader.Hooks{Call: k.called}, AcquireGrace: leader.GraceOff,
 	}
 	timing := leaderkube.TimingFor(cfg)
 	var err error
-	k.lock, err = leaderkube.NewWithStore[resourcelock.LeaderElectionRecord](c.store, cfg, leaderkube.Options{Timing: timing})
+	k.lock, err = leaderkube.NewWithStore[resourcelock.LeaderElectionRecord](c.Store, cfg, leaderkube.Options{Timing: timing})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (c *kubeClient) Join(ctx context.Context, as Candidacy) (Candidate, error) 
 // A kubeCandidate runs its loop once, as a program of Kubernetes does, which
 // then exits.
 type kubeCandidate struct {
-	as      Candidacy
+	as      peer.Candidacy
 	lock    *leaderkube.Lock[resourcelock.LeaderElectionRecord]
 	elector *leaderelection.LeaderElector
 	cancel  context.CancelFunc

@@ -11,37 +11,25 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/belief"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 	"github.com/seed-ff2cb582/leader/test/internal/overlap"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/belief"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/peer"
 )
 
-// A Role is what a process of its own needs to know to be a candidate.
-type Role struct {
-	Library string        `arg:""`
-	Address string        `arg:""`
-	Group   string        `arg:""`
-	ID      string        `arg:""`
-	Other   string        `arg:""` // the ID of the other candidate
-	TTL     time.Duration `arg:""`
-}
-
-// library returns the library of that name.
-func library(name string) (peer.Library, error) {
-	if l := peer.Find(name); l != nil {
-		return l, nil
-	}
-	return nil, fmt.Errorf("no library is called %q", name)
+// A candidate is what a process of its own needs to know to take part.
+type candidate struct {
+	Library string
+	Address string
+	Group   string
+	ID      string
+	Other   string // the ID of the other candidate
+	TTL     time.Duration
 }
 
 // Play is the process of a candidate. It prints a sample of itself each
 // millisecond in which it believes to lead, and whenever something changed,
 // until its standard input ends.
-func (r Role) Play(stdin io.Reader, stdout io.Writer) error {
-	lib, err := library(r.Library)
-	if err != nil {
-		return err
-	}
+func (r candidate) Play(lib peer.Library, stdin io.Reader, stdout io.Writer) error {
 	lease, ok := lib.LeaseFor(r.TTL)
 	if !ok {
 		return fmt.Errorf("%s has no leases of %v", r.Library, r.TTL)
@@ -96,8 +84,8 @@ type actor struct {
 }
 
 // act starts a candidate that reaches the store at the address.
-func (b *bench) act(address, group, id, other string, ttl time.Duration) (*actor, error) {
-	process, err := harness.StartChild(b.Ctx, "candidate", b.lib.Name(), address, group, id, other, ttl.String())
+func (b *Bench) act(address, group, id, other string, ttl time.Duration) (*actor, error) {
+	process, err := harness.StartPart(b.Ctx, partCandidate, candidate{b.Lib.Name(), address, group, id, other, ttl})
 	if err != nil {
 		return nil, err
 	}

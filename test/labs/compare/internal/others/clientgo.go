@@ -1,4 +1,4 @@
-package peer
+package others
 
 import (
 	"context"
@@ -16,35 +16,37 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
 // clientgo is Kubernetes' k8s.io/client-go/tools/leaderelection, with a
 // resource on NATS where it usually has one in Kubernetes' API.
 type clientgo struct{}
 
-func (clientgo) Name() string   { return "client-go" }
-func (clientgo) Module() string { return "k8s.io/client-go" }
-func (clientgo) Store() Kind    { return NATS }
-func (clientgo) Answers() bool  { return true }
+func (clientgo) Name() string      { return "client-go" }
+func (clientgo) Module() string    { return "k8s.io/client-go" }
+func (clientgo) Store() peer.Store { return peer.NATS{} }
+func (clientgo) Answers() bool     { return true }
 
 // LeaseFor keeps the proportions of the defaults: LeaseDuration 15 s,
 // RenewDeadline 10 s, RetryPeriod 2 s. The record states the lease and the time
 // of the renewal in whole seconds. So followers see a renewal in a second, the
 // others look the same, and with a lease of one second they take it from a
 // leader that is alive.
-func (clientgo) LeaseFor(ttl time.Duration) (Lease, bool) {
-	return Lease{ttl, ttl * 2 / 15}, ttl%time.Second == 0 && ttl >= 2*time.Second
+func (clientgo) LeaseFor(ttl time.Duration) (peer.Lease, bool) {
+	return peer.Lease{TTL: ttl, Heartbeat: ttl * 2 / 15}, ttl%time.Second == 0 && ttl >= 2*time.Second
 }
 
 // BeatFor rounds the lease up to whole seconds.
-func (clientgo) BeatFor(heartbeat time.Duration) Lease {
+func (clientgo) BeatFor(heartbeat time.Duration) peer.Lease {
 	ttl := heartbeat * 15 / 2
-	return Lease{(ttl + time.Second - 1).Truncate(time.Second), heartbeat}
+	return peer.Lease{TTL: (ttl + time.Second - 1).Truncate(time.Second), Heartbeat: heartbeat}
 }
 
-func (clientgo) Connect(address string, opts Options) (Client, error) {
+func (clientgo) Connect(address string, opts peer.Options) (peer.Client, error) {
 	klog.SetLogger(logr.Discard()) // each renewal that a fault prevents would be printed
-	nc, err := connectNATS(address, opts)
+	nc, err := peer.ConnectNATS(address, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -72,12 +74,12 @@ func (c *goClient) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 	defer c.mu.Unlock()
 	var err error
 	if c.kv == nil {
-		c.kv, err = c.js.KeyValue(ctx, Bucket)
+		c.kv, err = c.js.KeyValue(ctx, peer.Bucket)
 	}
 	return c.kv, err
 }
 
-func (c *goClient) Join(ctx context.Context, as Candidacy) (Candidate, error) {
+func (c *goClient) Join(ctx context.Context, as peer.Candidacy) (peer.Candidate, error) {
 	kv, err := c.bucket(ctx)
 	if err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func (c *goClient) Join(ctx context.Context, as Candidacy) (Candidate, error) {
 // A goCandidate runs its elector once: it ends with the first term, as a
 // program of Kubernetes does, which then exits.
 type goCandidate struct {
-	as      Candidacy
+	as      peer.Candidacy
 	elector *leaderelection.LeaderElector
 	cancel  context.CancelFunc
 	gone    chan struct{} // closed when Run has returned
@@ -225,4 +227,4 @@ func (l *natsLock) write(ctx context.Context, record resourcelock.LeaderElection
 
 func (l *natsLock) RecordEvent(string) {}
 func (l *natsLock) Identity() string   { return l.candidate.as.ID }
-func (l *natsLock) Describe() string   { return Bucket + "/" + l.candidate.as.Group }
+func (l *natsLock) Describe() string   { return peer.Bucket + "/" + l.candidate.as.Group }

@@ -2,14 +2,14 @@ package site
 
 import (
 	"context"
+	"crypto/rand"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nuid"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
 // A Relay is a key that passes from hand to hand by the plain NATS client: each
@@ -37,7 +37,7 @@ type holder struct {
 func (s *Site) Relay(ctx context.Context, prefix string, n int) (_ *Relay, err error) {
 	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()
-	key := "relay-" + nuid.Next()
+	key := "relay-" + rand.Text()
 	// Room for all that one pass makes heard, so that nobody waits.
 	r := &Relay{subject: "$KV." + peer.Bucket + "." + key, passes: "pass-" + key, passed: make(chan *holder, n), heard: make(chan struct{}, n)}
 	defer func() {

@@ -7,34 +7,36 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
 // measureTraffic: one leader and ten followers, each with a connection of its
-// own, and nothing happens.
-func measureTraffic(b *bench) error {
-	if err := b.traffic(); err != nil {
+// own, and nothing happens. Libraries that have a plain bucket do it there, too.
+func measureTraffic(b *Bench) error {
+	if err := Traffic(b); err != nil {
 		return err
 	}
 	plain := b.plain()
 	if plain == nil {
 		return nil
 	}
-	if err := plain.traffic(); err != nil {
+	if err := Traffic(plain); err != nil {
 		return fmt.Errorf("in a plain bucket: %w", err)
 	}
-	b.result.Plain.Traffic = plain.result.Traffic
+	b.Result.Plain.Traffic = plain.Result.Traffic
 	return nil
 }
 
-func (b *bench) traffic() error {
+// Traffic measures from one renewal to another, so that each counts with all
+// that it causes.
+func Traffic(b *Bench) error {
 	const followers, heartbeat = 10, time.Second
 	var m harness.Meter
-	r := &ring{bench: b, lease: b.lib.BeatFor(heartbeat), group: "traffic", renewals: make(chan time.Time, 1)}
+	r := &ring{Bench: b, lease: b.Lib.BeatFor(heartbeat), group: "traffic", renewals: make(chan time.Time, 1)}
 	defer r.scatter()
 	for range followers + 1 {
-		client, err := b.lib.Connect(b.site.Address(), peer.Options{Dial: func(ctx context.Context, address string) (net.Conn, error) {
+		client, err := b.Lib.Connect(b.Site.Address(), peer.Options{Dial: func(ctx context.Context, address string) (net.Conn, error) {
 			return m.DialContext(ctx, "tcp", address)
 		}})
 		if err != nil {
@@ -50,7 +52,6 @@ func (b *bench) traffic() error {
 	if err := b.Pause(3 * heartbeat); err != nil { // what a connection does once
 		return err
 	}
-	// From one renewal to another, so that each counts with all that it causes.
 	from, err := r.afterRenewal(&m)
 	if err != nil {
 		return err
@@ -64,7 +65,7 @@ func (b *bench) traffic() error {
 		return err
 	}
 	seconds := to.at.Sub(from.at).Seconds()
-	b.result.Traffic = figure.Traffic{
+	b.Result.Traffic = figure.Traffic{
 		Followers: followers, Heartbeat: heartbeat,
 		In: float64(to.in-from.in) / seconds, Out: float64(to.out-from.out) / seconds, Bytes: float64(to.bytes-from.bytes) / seconds,
 	}
@@ -92,21 +93,22 @@ func (r *ring) afterRenewal(m *harness.Meter) (c counts, err error) {
 		return c, err
 	}
 	c.bytes = m.Up.Load() + m.Down.Load()
-	c.in, c.out, err = r.site.Messages(r.Ctx)
+	c.in, c.out, err = r.Site.Messages(r.Ctx)
 	return c, err
 }
 
-// measureAnswer: what it takes to ask whether one leads.
-func measureAnswer(on *bench) error {
-	if !on.lib.Answers() {
+// Answer measures what it takes to ask whether one leads.
+func Answer(on *Bench) error {
+	if !on.Lib.Answers() {
 		return nil
 	}
-	r := &ring{bench: on, lease: on.lib.BeatFor(time.Second), group: "answer"}
+	r := &ring{Bench: on, lease: on.Lib.BeatFor(time.Second), group: "answer"}
 	defer r.scatter()
 	if err := r.enter(); err != nil {
 		return err
 	}
 	c := r.members[0]
-	on.result.Answer = harness.Nanoseconds(harness.Asking(c.IsLeader))
+	asked := harness.Asking(c.IsLeader)
+	on.Result.Answer, on.Result.Allocations = harness.Nanoseconds(asked), asked.AllocsPerOp()
 	return nil
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/belief"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/site"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/belief"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/site"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -34,19 +34,19 @@ var faults = []fault{
 
 // measureFaults: for how long two candidates, each a process of its own behind
 // a proxy of its own, believe that they lead.
-func measureFaults(b *bench) error {
+func measureFaults(b *Bench) error {
 	for i, f := range faults {
 		trials, err := b.trials(f, fmt.Sprintf("fault-%d", i), b.N(6, 2))
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
-		b.result.Faults = append(b.result.Faults, figure.Fault{Name: f.name, Trials: trials})
+		b.Result.Faults = append(b.Result.Faults, figure.Fault{Name: f.name, Trials: trials})
 	}
 	return nil
 }
 
 // trials runs n trials, a few at a time, each in a group of its own.
-func (b *bench) trials(f fault, groups string, n int) ([]figure.Trial, error) {
+func (b *Bench) trials(f fault, groups string, n int) ([]figure.Trial, error) {
 	const atATime = 6
 	results := make([]figure.Trial, n)
 	err := harness.Each(n, atATime, func(i int) (err error) {
@@ -58,7 +58,7 @@ func (b *bench) trials(f fault, groups string, n int) ([]figure.Trial, error) {
 
 // A scene is what a fault strikes.
 type scene struct {
-	*bench
+	*Bench
 	number  int
 	group   string
 	site    *site.Site
@@ -67,12 +67,12 @@ type scene struct {
 	follows *actor
 }
 
-func (b *bench) trial(f fault, groups string, i int) (t figure.Trial, err error) {
+func (b *Bench) trial(f fault, groups string, i int) (t figure.Trial, err error) {
 	var lab natslab.Program
 	defer lab.Close()
-	s := &scene{bench: b, number: i, group: fmt.Sprintf("%s-%d", groups, i), site: b.site}
+	s := &scene{Bench: b, number: i, group: fmt.Sprintf("%s-%d", groups, i), site: b.Site}
 	if f.alone {
-		if s.site, err = site.Start(b.Ctx, b.lib.Store()); err != nil {
+		if s.site, err = site.Start(b.Ctx, b.Lib, 1); err != nil {
 			return t, err
 		}
 		defer func() { err = errors.Join(err, s.site.Stop()) }()

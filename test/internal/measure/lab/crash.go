@@ -3,19 +3,20 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// measureCrash: from the last renewal that the store acknowledged (the instant
+// Crash measures from the last renewal that the store acknowledged (the instant
 // at which it left) of a leader whose connection ends, to the instant at which
 // its successor is told.
-func measureCrash(b *bench) error {
+func Crash(b *Bench) error {
 	ttls := []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second}
 	if b.Quick {
 		ttls = ttls[2:] // the one that every library permits
@@ -23,20 +24,20 @@ func measureCrash(b *bench) error {
 	for _, ttl := range ttls {
 		c := figure.Crash{TTL: ttl}
 		var lease peer.Lease
-		if lease, c.Permitted = b.lib.LeaseFor(ttl); c.Permitted {
+		if lease, c.Permitted = b.Lib.LeaseFor(ttl); c.Permitted {
 			var err error
 			if c.Samples, err = b.crashes(lease, b.N(30, 4)); err != nil {
 				return fmt.Errorf("TTL %v: %w", ttl, err)
 			}
 		}
-		b.result.Crashes = append(b.result.Crashes, c)
+		b.Result.Crashes = append(b.Result.Crashes, c)
 	}
 	return nil
 }
 
 // crashes lets the leaders of n groups crash, spread over a time so that they
 // do not load each other.
-func (b *bench) crashes(lease peer.Lease, n int) (harness.Samples, error) {
+func (b *Bench) crashes(lease peer.Lease, n int) (harness.Samples, error) {
 	samples := make(harness.Samples, n)
 	err := b.Spread(n, max(lease.TTL/time.Duration(n), 50*time.Millisecond), func(i int) (err error) {
 		samples[i], err = b.undisturbedCrash(lease, fmt.Sprintf("crash-%v-%d", lease.TTL, i))
@@ -45,7 +46,7 @@ func (b *bench) crashes(lease peer.Lease, n int) (harness.Samples, error) {
 	return samples, err
 }
 
-func (b *bench) undisturbedCrash(lease peer.Lease, group string) (took time.Duration, err error) {
+func (b *Bench) undisturbedCrash(lease peer.Lease, group string) (took time.Duration, err error) {
 	for range attempts {
 		if took, err = b.crash(lease, group); !errors.Is(err, errDisturbed) {
 			break
@@ -56,17 +57,18 @@ func (b *bench) undisturbedCrash(lease peer.Lease, group string) (took time.Dura
 }
 
 // crash ends the leader's connection after an acknowledged renewal.
-func (b *bench) crash(lease peer.Lease, group string) (took time.Duration, err error) {
+func (b *Bench) crash(lease peer.Lease, group string) (took time.Duration, err error) {
 	var lab natslab.Program
 	defer lab.Close()
 	var proxy *natslab.Proxy
 	if err := lab.Run(func() error {
-		proxy = natslab.NewProxy(&lab, b.site.Address())
+		address, _, _ := strings.Cut(b.Site.Address(), ",") // that of one of a cluster
+		proxy = natslab.NewProxy(&lab, address)
 		return nil
 	}); err != nil {
 		return 0, err
 	}
-	doomed, err := b.lib.Connect(proxy.Addr(), peer.Options{})
+	doomed, err := b.Lib.Connect(proxy.Addr(), peer.Options{})
 	if err != nil {
 		return 0, err
 	}

@@ -5,18 +5,18 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
-// measureHerd: two hundred candidates, each with a connection of its own, whose
+// Herd measures two hundred candidates, each with a connection of its own, whose
 // leader leaves again and again.
-func measureHerd(b *bench) error {
-	lease, ok := b.lib.LeaseFor(3 * time.Second)
+func Herd(b *Bench) error {
+	lease, ok := b.Lib.LeaseFor(3 * time.Second)
 	if !ok {
 		return errors.New("no lease of three seconds")
 	}
-	r := &ring{bench: b, lease: lease, group: "herd"}
+	r := &ring{Bench: b, lease: lease, group: "herd"}
 	defer r.scatter()
 	if err := r.gather(b.N(200, 20)); err != nil {
 		return err
@@ -47,21 +47,21 @@ func measureHerd(b *bench) error {
 	}
 	r.scatter()
 	r.members = nil
-	if lib, ok := b.lib.(peer.Broadcaster); ok {
+	if lib, ok := b.Lib.(peer.Broadcaster); ok {
 		var err error
 		if h.Bare, err = b.relay(lib.Broadcasts(), h.Candidates); err != nil {
 			return err
 		}
 	}
-	b.result.Herd = h
+	b.Result.Herd = h
 	return nil
 }
 
 // relay measures what a library cannot go below that tells n candidates who
 // leads: who holds the key tells one other by a message, that one writes, and
 // the server tells all.
-func (b *bench) relay(prefix string, n int) (took harness.Samples, err error) {
-	r, err := b.site.Relay(b.Ctx, prefix, n)
+func (b *Bench) relay(prefix string, n int) (took harness.Samples, err error) {
+	r, err := b.Site.Relay(b.Ctx, prefix, n)
 	if err != nil {
 		return nil, err
 	}

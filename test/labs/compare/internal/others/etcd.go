@@ -1,4 +1,4 @@
-package peer
+package others
 
 import (
 	"context"
@@ -13,31 +13,33 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
+
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
 // etcd is go.etcd.io/etcd/client/v3/concurrency: a session, whose lease is kept
 // alive, and an election on it.
 type etcd struct{}
 
-func (etcd) Name() string   { return "etcd" }
-func (etcd) Module() string { return "go.etcd.io/etcd/client/v3" }
-func (etcd) Store() Kind    { return Etcd }
+func (etcd) Name() string      { return "etcd" }
+func (etcd) Module() string    { return "go.etcd.io/etcd/client/v3" }
+func (etcd) Store() peer.Store { return etcdServer{} }
 
 // Answers: Election.Leader asks the server.
 func (etcd) Answers() bool { return false }
 
 // LeaseFor: leases last whole seconds, and the client keeps them alive three
 // times in a TTL, which no setting changes.
-func (etcd) LeaseFor(ttl time.Duration) (Lease, bool) {
-	return Lease{ttl, ttl / 3}, ttl%time.Second == 0
+func (etcd) LeaseFor(ttl time.Duration) (peer.Lease, bool) {
+	return peer.Lease{TTL: ttl, Heartbeat: ttl / 3}, ttl%time.Second == 0
 }
 
 // BeatFor rounds the lease up to whole seconds.
-func (etcd) BeatFor(heartbeat time.Duration) Lease {
-	return Lease{(3*heartbeat + time.Second - 1).Truncate(time.Second), heartbeat}
+func (etcd) BeatFor(heartbeat time.Duration) peer.Lease {
+	return peer.Lease{TTL: (3*heartbeat + time.Second - 1).Truncate(time.Second), Heartbeat: heartbeat}
 }
 
-func (etcd) Connect(address string, opts Options) (Client, error) {
+func (etcd) Connect(address string, opts peer.Options) (peer.Client, error) {
 	c := &etcdClient{renewed: map[int64]func(time.Time){}}
 	dial := []grpc.DialOption{grpc.WithStatsHandler(c)}
 	if opts.Dial != nil {
@@ -63,7 +65,7 @@ type etcdClient struct {
 // Close ends the connection.
 func (c *etcdClient) Close() { _ = c.Client.Close() } // it says that it was cancelled
 
-func (c *etcdClient) Join(ctx context.Context, as Candidacy) (Candidate, error) {
+func (c *etcdClient) Join(ctx context.Context, as peer.Candidacy) (peer.Candidate, error) {
 	// The candidate outlives the call.
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	e := &etcdCandidate{as: as, client: c, cancel: cancel, gone: make(chan struct{})}
@@ -75,7 +77,7 @@ func (c *etcdClient) Join(ctx context.Context, as Candidacy) (Candidate, error) 
 }
 
 type etcdCandidate struct {
-	as     Candidacy
+	as     peer.Candidacy
 	client *etcdClient
 	cancel context.CancelFunc
 	gone   chan struct{} // closed when nothing is left

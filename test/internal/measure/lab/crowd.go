@@ -5,17 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
 // measureCrowd: many elections in one process and on one connection, in a
 // process that leads them all and in one that follows.
-func measureCrowd(b *bench) error {
+func measureCrowd(b *Bench) error {
 	sizes := []figure.Crowd{
 		{Elections: 1000, TTL: 3 * time.Second},
 		// Ten times as many, and as many renewals in a second.
@@ -24,32 +23,40 @@ func measureCrowd(b *bench) error {
 	if b.Quick {
 		sizes = []figure.Crowd{{Elections: 100, TTL: 3 * time.Second}}
 	}
-	for i, c := range sizes {
-		if err := b.crowd(&c, fmt.Sprintf("crowd%d", i)); err != nil {
-			return fmt.Errorf("%d elections: %w", c.Elections, err)
-		}
-		b.result.Crowds = append(b.result.Crowds, c)
+	if err := Crowds(b, sizes...); err != nil {
+		return err
 	}
 	plain := b.plain()
 	if plain == nil {
 		return nil
 	}
-	b.result.Plain.Crowd = sizes[0]
-	if err := plain.crowd(&b.result.Plain.Crowd, "plain"); err != nil {
+	b.Result.Plain.Crowd = sizes[0]
+	if err := plain.crowd(&b.Result.Plain.Crowd, "plain"); err != nil {
 		return fmt.Errorf("%d elections in a plain bucket: %w", sizes[0].Elections, err)
 	}
 	return nil
 }
 
-// A Crowded process takes part in many elections.
-type Crowded struct {
-	Library   string        `arg:""`
-	Address   string        `arg:""`
-	Prefix    string        `arg:""` // of the groups' names
-	ID        string        `arg:""`
-	Elections int           `arg:""`
-	TTL       time.Duration `arg:""`
-	Window    time.Duration `arg:""`
+// Crowds measures crowds of these sizes.
+func Crowds(b *Bench, sizes ...figure.Crowd) error {
+	for i, c := range sizes {
+		if err := b.crowd(&c, fmt.Sprintf("crowd%d", i)); err != nil {
+			return fmt.Errorf("%d elections: %w", c.Elections, err)
+		}
+		b.Result.Crowds = append(b.Result.Crowds, c)
+	}
+	return nil
+}
+
+// A crowded process takes part in many elections.
+type crowded struct {
+	Library   string
+	Address   string
+	Prefix    string // of the groups' names
+	ID        string
+	Elections int
+	TTL       time.Duration
+	Window    time.Duration
 }
 
 // The IDs of the two processes.
@@ -58,7 +65,7 @@ const (
 	follows = "follows"
 )
 
-func (b *bench) crowd(c *figure.Crowd, prefix string) error {
+func (b *Bench) crowd(c *figure.Crowd, prefix string) error {
 	window := 20 * time.Second
 	if b.Quick {
 		window = 2 * time.Second
@@ -76,7 +83,7 @@ func (b *bench) crowd(c *figure.Crowd, prefix string) error {
 		}
 	}()
 	for i, side := range sides {
-		p, err := b.gatherCrowd(Crowded{b.lib.Name(), b.site.Address(), prefix, side.id, c.Elections, c.TTL, window})
+		p, err := b.gatherCrowd(crowded{b.Lib.Name(), b.Site.Address(), prefix, side.id, c.Elections, c.TTL, window})
 		if err != nil {
 			return err
 		}
@@ -96,9 +103,8 @@ func (b *bench) crowd(c *figure.Crowd, prefix string) error {
 }
 
 // gatherCrowd starts a process, and waits until it has joined its elections.
-func (b *bench) gatherCrowd(c Crowded) (*harness.Child, error) {
-	p, err := harness.StartChild(b.Ctx, "crowd", c.Library, c.Address, c.Prefix, c.ID,
-		strconv.Itoa(c.Elections), c.TTL.String(), c.Window.String())
+func (b *Bench) gatherCrowd(c crowded) (*harness.Child, error) {
+	p, err := harness.StartPart(b.Ctx, partCrowd, c)
 	if err != nil {
 		return nil, err
 	}
@@ -110,13 +116,9 @@ func (b *bench) gatherCrowd(c Crowded) (*harness.Child, error) {
 	return p, nil
 }
 
-// Join is the process. It says when it has joined all elections, and, asked for
+// Play is the process. It says when it has joined all elections, and, asked for
 // it, what they cost.
-func (c Crowded) Join(stdin io.Reader, stdout io.Writer) error {
-	lib, err := library(c.Library)
-	if err != nil {
-		return err
-	}
+func (c crowded) Play(lib peer.Library, stdin io.Reader, stdout io.Writer) error {
 	lease, ok := lib.LeaseFor(c.TTL)
 	if !ok {
 		return fmt.Errorf("%s has no leases of %v", c.Library, c.TTL)
@@ -152,7 +154,7 @@ func (c Crowded) Join(stdin io.Reader, stdout io.Writer) error {
 }
 
 // joinAll joins elections, some at a time.
-func (c Crowded) joinAll(client peer.Client, lease peer.Lease) ([]peer.Candidate, error) {
+func (c crowded) joinAll(client peer.Client, lease peer.Lease) ([]peer.Candidate, error) {
 	all := make([]peer.Candidate, c.Elections)
 	err := harness.Each(len(all), 64, func(i int) (err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
@@ -167,7 +169,7 @@ func (c Crowded) joinAll(client peer.Client, lease peer.Lease) ([]peer.Candidate
 
 // settle waits until all are settled, or for so long that they will not be; the
 // count at the end tells.
-func (c Crowded) settle(all []peer.Candidate) {
+func (c crowded) settle(all []peer.Candidate) {
 	limit := time.NewTimer(harness.Patience)
 	defer limit.Stop()
 	look := time.NewTicker(10 * time.Millisecond)
@@ -182,7 +184,7 @@ func (c Crowded) settle(all []peer.Candidate) {
 }
 
 // settled is how many are what they should be.
-func (c Crowded) settled(all []peer.Candidate) (n int) {
+func (c crowded) settled(all []peer.Candidate) (n int) {
 	for _, e := range all {
 		if c.ID == leads && e.Works() || c.ID != leads && e.Follows(leads) {
 			n++

@@ -6,29 +6,42 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/peer"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/site"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/site"
 )
 
-// A bench is where one library is measured.
-type bench struct {
+// A Bench is where one library is measured.
+type Bench struct {
 	harness.Run
 
-	lib    peer.Library
-	site   *site.Site
-	result *figure.Result
+	Lib    peer.Library
+	Site   *site.Site
+	Result *figure.Result // what was measured
 }
+
+// Open starts so many servers for a library.
+func Open(plan harness.Run, lib peer.Library, servers int) (*Bench, error) {
+	s, err := site.Start(plan.Ctx, lib, servers)
+	if err != nil {
+		return nil, err
+	}
+	r := &figure.Result{Library: lib.Name(), Version: peer.Version(lib.Module()), Store: lib.Store().Name(), Answers: lib.Answers()}
+	return &Bench{Run: plan, Lib: lib, Site: s, Result: r}, nil
+}
+
+// Close ends the servers.
+func (b *Bench) Close() error { return b.Site.Stop() }
 
 // plain returns the bench of the same library in a bucket as other tools make
 // it, or nil where that makes no difference.
-func (b *bench) plain() *bench {
-	p, ok := b.lib.(peer.Plainer)
+func (b *Bench) plain() *Bench {
+	p, ok := b.Lib.(peer.Plainer)
 	if !ok {
 		return nil
 	}
 	other := *b
-	other.lib, other.result = p.Plain(), &figure.Result{}
+	other.Lib, other.Result = p.Plain(), &figure.Result{}
 	return &other
 }
 
@@ -41,7 +54,7 @@ type member struct {
 }
 
 // join makes a candidate.
-func (b *bench) join(client peer.Client, as peer.Candidacy) (*member, error) {
+func (b *Bench) join(client peer.Client, as peer.Candidacy) (*member, error) {
 	m := &member{id: as.ID, client: client, promoted: make(chan time.Time, 1)}
 	as.Promoted = func() {
 		select {
@@ -58,12 +71,12 @@ func (b *bench) join(client peer.Client, as peer.Candidacy) (*member, error) {
 
 // connect makes a connection of its own, as candidates in different processes
 // have.
-func (b *bench) connect() (peer.Client, error) {
-	return b.lib.Connect(b.site.Address(), peer.Options{})
+func (b *Bench) connect() (peer.Client, error) {
+	return b.Lib.Connect(b.Site.Address(), peer.Options{})
 }
 
 // leads waits until the member was told that it leads, and returns when.
-func (b *bench) leads(m *member) (time.Time, error) {
+func (b *Bench) leads(m *member) (time.Time, error) {
 	select {
 	case at := <-m.promoted:
 		return at, nil
@@ -75,7 +88,7 @@ func (b *bench) leads(m *member) (time.Time, error) {
 }
 
 // stop has a candidate leave.
-func (b *bench) stop(c peer.Candidate) error {
+func (b *Bench) stop(c peer.Candidate) error {
 	ctx, cancel := context.WithTimeout(b.Ctx, harness.Patience)
 	defer cancel()
 	return c.Stop(ctx)

@@ -8,23 +8,23 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
 // measureHandover: from the call by which the leader leaves to the instant at
 // which its successor is told. Two candidates take turns, each on its own
 // connection, and a compare-and-swap is timed in between.
-func measureHandover(b *bench) error {
-	lease, ok := b.lib.LeaseFor(2 * time.Second)
+func measureHandover(b *Bench) error {
+	lease, ok := b.Lib.LeaseFor(2 * time.Second)
 	if !ok {
 		return errors.New("no lease of two seconds")
 	}
-	swaps, err := b.site.Swaps(b.Ctx)
+	swaps, err := b.Site.Swaps(b.Ctx)
 	if err != nil {
 		return err
 	}
 	defer swaps.Close()
-	r := &ring{bench: b, lease: lease, group: "handover"}
+	r := &ring{Bench: b, lease: lease, group: "handover"}
 	defer r.scatter()
 	if err := r.gather(2); err != nil {
 		return err
@@ -44,8 +44,8 @@ func measureHandover(b *bench) error {
 			return err
 		}
 		if i >= warmUp {
-			b.result.Handover = append(b.result.Handover, took)
-			b.result.RoundTrip = append(b.result.RoundTrip, swap)
+			b.Result.Handover = append(b.Result.Handover, took)
+			b.Result.RoundTrip = append(b.Result.RoundTrip, swap)
 		}
 	}
 	return nil
@@ -54,7 +54,7 @@ func measureHandover(b *bench) error {
 // A ring is an election whose leader leaves and comes back as a new candidate.
 // Its first member leads.
 type ring struct {
-	*bench
+	*Bench
 	lease   peer.Lease
 	group   string
 	members []*member

@@ -9,7 +9,7 @@ import (
 
 // plain is this project in a bucket as `nats kv add` makes it, without a store
 // of the program's own.
-type plain struct{ ours }
+type plain struct{ Ours }
 
 // plainBucket is that bucket.
 const plainBucket = "plain"
@@ -17,7 +17,7 @@ const plainBucket = "plain"
 func (plain) Name() string { return "leader-plain" }
 
 func (plain) Connect(address string, opts Options) (Client, error) {
-	nc, err := connectNATS(address, opts)
+	nc, err := ConnectNATS(address, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -31,5 +31,5 @@ func (plain) Connect(address string, opts Options) (Client, error) {
 		nc.Close()
 		return nil, err
 	}
-	return &ourClient{nc: nc, bucket: plainBucket}, nil
+	return &OurClient{conn: nc, Bucket: plainBucket}, nil
 }

@@ -52,8 +52,10 @@ type Result struct {
 	Traffic   Traffic         `json:"traffic"`
 	Crowds    []Crowd         `json:"crowds"`
 	Answer    float64         `json:"answer"` // ns that it takes to ask whether one leads
-	Herd      HerdStats       `json:"herd"`
-	Plain     Plain           `json:"plain,omitzero"`
+	// Allocations are those of one such question.
+	Allocations int64     `json:"allocations"`
+	Herd        HerdStats `json:"herd"`
+	Plain       Plain     `json:"plain,omitzero"`
 }
 
 // Plain is what a library that watches costs in a bucket that does not tell of
