@@ -137,7 +137,7 @@ tidy: ## tidy go.mod and go.sum of every module
 	@tools/tidy.sh $(BESIDE)
 
 .PHONY: bench
-bench: ## measure, and print the table (3 minutes)
+bench: ## measure this project alone, and print the table (4 minutes)
 	go run ./test/labs/bench $(ARGS)
 
 .PHONY: compare

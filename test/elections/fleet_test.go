@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -66,25 +67,19 @@ func (f *fleet) instances() []*instance {
 	return slices.Clone(f.all)
 }
 
-// patrol compares what the instances say of themselves. Of two that were asked
-// one after the other, the first is asked again: only if it has led all the
-// time were there two. Most of the time it rests: it shares a processor with
-// those that it looks at.
+// patrol looks for two leaders of a role. Most of the time it rests: it shares a
+// processor with the instances.
 func (f *fleet) patrol(quit chan struct{}) {
 	begun := time.Now()
 	for n := 0; ; n++ {
 		name := f.names[n%len(f.names)]
-		var first leader.Election
-		var term leader.Term
-		for _, i := range f.instances() {
-			e := i.Election(name)
-			if e == nil || !e.IsLeader() {
-				continue
+		for a, b := range lookout.Pairs(f.instances(), func(i *instance) (term leader.Term) {
+			if e := i.Election(name); e != nil {
+				term = e.Term()
 			}
-			if first != nil && first.Term() == term && !term.IsZero() && e.IsLeader() && first.IsLeader() {
-				f.tb.Errorf("%s has two leaders", name)
-			}
-			first, term = e, e.Term()
+			return term
+		}) {
+			f.tb.Errorf("%s has two leaders: %s and %s", name, a.id, b.id)
 		}
 		if n%len(f.names) != 0 {
 			continue

@@ -8,22 +8,38 @@ import (
 	"time"
 )
 
-// A Proxy stands between clients and a server and can spoil their connections.
-// It changes nothing but the time and the fate of the bytes.
+// A Proxy relays TCP connections between clients and a server, and can spoil
+// them. It changes nothing but the time and the fate of the bytes, except where
+// a test passes the answers on itself: see [NewProxyOf].
+//
+// It is the TCP relay of all tests and labs which may import it. cmd/leader is
+// tagged and cannot require this module, so internal/devtest has a smaller one.
 type Proxy struct {
 	tb       testing.TB
 	listener net.Listener
+	answers  Answers // nil: they pass as they come
 
 	mu     sync.Mutex
-	target string                 // host:port of the server
-	moved  *sync.Cond             // the fields below changed
-	flow   [2]gate                // by direction
-	refuse bool                   // new connections are closed at once
-	conns  map[net.Conn]Direction // which way goes what is read from them
-	lost   map[net.Conn]struct{}  // those of them that Abandon ended for their clients
-	under  int                    // pieces that wait to go to the server
+	target string             // host:port of the server
+	moved  *sync.Cond         // the fields below changed
+	flow   [2]gate            // by direction
+	refuse bool               // new connections are closed at once
+	conns  map[net.Conn]*lane // by the connection from which a lane is read
 	closed bool
 	wg     sync.WaitGroup
+}
+
+// Answers passes on what the server sends to one client. Its connection ends
+// when it returns.
+type Answers func(client io.Writer, server io.Reader)
+
+// A lane is one direction of one connection.
+type lane struct {
+	Direction
+	back  *lane // the other direction
+	lost  bool  // nothing passes, whatever the gate says
+	mute  bool  // nor does its end
+	waits bool  // a piece that was read has not passed yet
 }
 
 // A Direction is the way that bytes take through a Proxy.
@@ -43,11 +59,19 @@ type gate struct {
 // NewProxy starts a proxy to host:port, and stops it when the test ends.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
+	return NewProxyOf(tb, target, nil)
+}
+
+// NewProxyOf is [NewProxy] with a function that passes on the server's answers.
+// It may read them, and end the connection where it likes. Hold, Delay, Abandon
+// and Forget do not apply to them.
+func NewProxyOf(tb testing.TB, target string, answers Answers) *Proxy {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatalf("natslab: %v", err)
 	}
-	p := &Proxy{tb: tb, target: target, listener: l, conns: make(map[net.Conn]Direction), lost: make(map[net.Conn]struct{})}
+	p := &Proxy{tb: tb, target: target, listener: l, answers: answers, conns: make(map[net.Conn]*lane)}
 	p.moved = sync.NewCond(&p.mu)
 	p.wg.Go(p.accept)
 	tb.Cleanup(p.close)
@@ -118,12 +142,37 @@ func (p *Proxy) Reset() {
 func (p *Proxy) Abandon() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c, d := range p.conns {
-		p.lost[c] = struct{}{}
-		if tcp, ok := c.(*net.TCPConn); ok && d == ToServer {
+	for c, l := range p.conns {
+		l.lost = true
+		if tcp, ok := c.(*net.TCPConn); ok && l.Direction == ToServer {
 			_ = tcp.CloseWrite() // it may be closed already
 		}
 	}
+}
+
+// Forget has nothing pass on the connections of now any more, and tells nobody,
+// as a load balancer does that forgets them. New connections pass.
+func (p *Proxy) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.conns {
+		l.lost, l.mute = true, true
+	}
+}
+
+// Swallow forgets the connections on which Hold keeps something, and closes the
+// others, which a client would otherwise use next.
+func (p *Proxy) Swallow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c, l := range p.conns {
+		if l.waits || l.back.waits {
+			l.lost, l.mute = true, true
+		} else {
+			_ = c.Close()
+		}
+	}
+	p.moved.Broadcast()
 }
 
 // Deliver has what is left of abandoned connections arrive at the server. They
@@ -131,32 +180,29 @@ func (p *Proxy) Abandon() {
 func (p *Proxy) Deliver() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.lost {
-		if p.conns[c] == ToServer {
-			delete(p.lost, c)
-		}
+	for _, l := range p.conns {
+		l.lost = l.lost && l.Direction != ToServer
 	}
 	p.moved.Broadcast()
 }
 
 // Connections returns how many clients are connected, without those that
-// Abandon gave up.
-func (p *Proxy) Connections() (n int) {
+// Abandon, Forget or Swallow gave up.
+func (p *Proxy) Connections() int { return p.count(func(l *lane) bool { return !l.lost }) }
+
+// UnderWay reports whether something that clients have sent waits in the proxy.
+func (p *Proxy) UnderWay() bool { return p.count(func(l *lane) bool { return l.waits }) > 0 }
+
+// count counts lanes to the server.
+func (p *Proxy) count(counts func(*lane) bool) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c, d := range p.conns {
-		if _, lost := p.lost[c]; d == ToServer && !lost {
+	for _, l := range p.conns {
+		if l.Direction == ToServer && counts(l) {
 			n++
 		}
 	}
 	return n
-}
-
-// UnderWay reports whether something that clients have sent waits in the proxy.
-func (p *Proxy) UnderWay() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.under > 0
 }
 
 // Cut closes all connections and refuses new ones until Resume.
@@ -211,45 +257,46 @@ func (p *Proxy) join(client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	if !p.track(target, client, server) {
+	up, down := &lane{Direction: ToServer}, &lane{Direction: ToClient}
+	up.back, down.back = down, up
+	p.mu.Lock()
+	welcome := !p.refuse && !p.closed && target == p.target
+	if welcome {
+		p.conns[client], p.conns[server] = up, down
+	}
+	p.mu.Unlock()
+	if !welcome {
+		_, _ = client.Close(), server.Close()
 		return
 	}
 	var both sync.WaitGroup
-	both.Go(func() { p.copy(server, client, ToServer) })
-	both.Go(func() { p.copy(client, server, ToClient) })
+	both.Go(func() { p.copy(server, client, up) })
+	both.Go(func() { p.copy(client, server, down) })
 	both.Wait()
 	p.mu.Lock()
-	for _, c := range []net.Conn{client, server} {
-		delete(p.conns, c)
-		delete(p.lost, c)
-	}
+	delete(p.conns, client)
+	delete(p.conns, server)
 	p.mu.Unlock()
 }
 
-// track keeps the connections of a client and of the server that it reached,
-// and reports whether they may still be.
-func (p *Proxy) track(target string, client, server net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.refuse || p.closed || target != p.target {
-		_, _ = client.Close(), server.Close()
-		return false
-	}
-	p.conns[client], p.conns[server] = ToServer, ToClient
-	return true
-}
-
 // copy moves bytes until either side is closed, and then closes both.
-func (p *Proxy) copy(dst, src net.Conn, d Direction) {
+func (p *Proxy) copy(dst, src net.Conn, l *lane) {
 	defer func() {
-		_ = dst.Close()
-		_ = src.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !l.mute || p.closed {
+			_, _ = dst.Close(), src.Close()
+		}
 		p.moved.Broadcast()
 	}()
+	if l.Direction == ToClient && p.answers != nil {
+		p.answers(dst, src)
+		return
+	}
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := src.Read(buf)
-		if n > 0 && (!p.pass(src, d) || write(dst, buf[:n]) != nil) || err != nil {
+		if n > 0 && (!p.pass(src, l) || write(dst, buf[:n]) != nil) || err != nil {
 			return
 		}
 	}
@@ -261,29 +308,20 @@ func write(w io.Writer, b []byte) error {
 }
 
 // pass waits until bytes may pass, and reports whether the proxy is still open.
-func (p *Proxy) pass(src net.Conn, d Direction) bool {
+func (p *Proxy) pass(src net.Conn, l *lane) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if delay := p.flow[d].delay; delay > 0 {
+	if delay := p.flow[l.Direction].delay; delay > 0 {
 		p.mu.Unlock()
 		time.Sleep(delay) //nolint:forbidigo // this is the fault, not a wait for something
 		p.mu.Lock()
 	}
-	if d == ToServer {
-		p.under++
-		defer func() { p.under-- }()
-	}
-	for p.waits(src, d) && !p.closed && open(src) {
+	l.waits = true
+	for (l.lost || p.flow[l.Direction].held) && !p.closed && open(src) {
 		p.moved.Wait()
 	}
+	l.waits = false
 	return !p.closed
-}
-
-// waits reports whether what was read from a connection does not pass now. p.mu
-// is held.
-func (p *Proxy) waits(src net.Conn, d Direction) bool {
-	_, lost := p.lost[src]
-	return lost || p.flow[d].held
 }
 
 // open reports whether this side has not closed c.

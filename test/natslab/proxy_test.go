@@ -38,63 +38,154 @@ func listen(t *testing.T) (addr string, lines <-chan string) {
 	return l.Addr().String(), said
 }
 
+// A caller connects to a server by a proxy, and knows what the server hears.
+type caller struct {
+	*testing.T
+	*natslab.Proxy
+
+	lines <-chan string
+}
+
+func newCaller(t *testing.T) caller {
+	t.Helper()
+	server, lines := listen(t)
+	return caller{t, natslab.NewProxy(t, server), lines}
+}
+
+func (c caller) connect() net.Conn {
+	c.Helper()
+	conn, err := net.Dial("tcp", c.Addr())
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// hear waits for the next line that the server hears.
+func (c caller) hear(want string) {
+	c.Helper()
+	select {
+	case got := <-c.lines:
+		if got != want {
+			c.Fatalf("it hears %q, want %q", got, want)
+		}
+	case <-natslab.Within(c).Done():
+		c.Fatalf("it never hears %q", want)
+	}
+}
+
+// keep waits until the proxy keeps something on its way to the server.
+func (c caller) keep() {
+	c.Helper()
+	for end := natslab.Within(c); !c.UnderWay(); runtime.Gosched() {
+		if end.Err() != nil {
+			c.Fatal("nothing is under way")
+		}
+	}
+}
+
+// ended waits until the proxy closes a connection.
+func (c caller) ended(conn net.Conn) {
+	c.Helper()
+	if n, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || n != 0 {
+		c.Fatalf("the client is told %v", err)
+	}
+}
+
 // A connection breaks on the client's side, and what it carried is still on its
 // way when the client has come again.
 func TestWhatAnAbandonedConnectionCarriedArrivesLate(t *testing.T) {
 	t.Parallel()
-	server, lines := listen(t)
-	p := natslab.NewProxy(t, server)
-	connect := func() net.Conn {
-		c, err := net.Dial("tcp", p.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	hear := func(want string) {
-		t.Helper()
-		select {
-		case got := <-lines:
-			if got != want {
-				t.Fatalf("it hears %q, want %q", got, want)
-			}
-		case <-natslab.Within(t).Done():
-			t.Fatalf("it never hears %q", want)
-		}
-	}
-	first := connect()
+	p := newCaller(t)
+	first := p.connect()
 	fmt.Fprintln(first, "a")
-	hear("a")
+	p.hear("a")
 	p.Hold(natslab.ToServer, natslab.ToClient)
 	fmt.Fprintln(first, "b")
 	fmt.Fprintln(first, "c")
-	for end := natslab.Within(t); !p.UnderWay(); runtime.Gosched() {
-		if end.Err() != nil {
-			t.Fatal("nothing is under way")
-		}
-	}
+	p.keep()
 	p.Abandon()
 	p.Resume()
-	if n, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || n != 0 {
-		t.Fatalf("the client is told %v", err)
-	}
+	p.ended(first)
 	if n := p.Connections(); n != 0 {
 		t.Errorf("%d connections", n)
 	}
 	_ = first.Close()
-	second := connect()
+	second := p.connect()
 	fmt.Fprintln(second, "d")
-	hear("d")
+	p.hear("d")
 	if n := p.Connections(); n != 1 {
 		t.Errorf("%d connections, want the second", n)
 	}
 	p.Deliver()
-	hear("b")
-	hear("c")
+	p.hear("b")
+	p.hear("c")
 	if p.UnderWay() {
 		t.Error("something is under way still")
 	}
 	fmt.Fprintln(second, "e")
-	hear("e")
+	p.hear("e")
+}
+
+func TestAForgottenConnectionCarriesNothingAndANewOneDoes(t *testing.T) {
+	t.Parallel()
+	p := newCaller(t)
+	first := p.connect()
+	fmt.Fprintln(first, "a")
+	p.hear("a")
+	p.Forget()
+	fmt.Fprintln(first, "lost")
+	p.keep()
+	fmt.Fprintln(p.connect(), "b")
+	p.hear("b")
+	if n := p.Connections(); n != 1 {
+		t.Errorf("%d connections, want the second", n)
+	}
+}
+
+func TestASwallowedRequestIsLostAndIdleConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	p := newCaller(t)
+	idle, asking := p.connect(), p.connect()
+	for _, c := range []net.Conn{idle, asking} {
+		fmt.Fprintln(c, "a")
+		p.hear("a")
+	}
+	p.Hold(natslab.ToServer, natslab.ToClient)
+	fmt.Fprintln(asking, "lost")
+	p.keep()
+	p.Swallow()
+	p.ended(idle)
+	p.Resume()
+	fmt.Fprintln(p.connect(), "b")
+	p.hear("b")
+	if n := p.Connections(); n != 1 {
+		t.Errorf("%d connections, want the last", n)
+	}
+}
+
+func TestAnswersAreCutWhereTheTestReturns(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			_, _ = c.Write([]byte("answer"))
+		}
+	}()
+	p := natslab.NewProxyOf(t, l.Addr().String(), func(client io.Writer, server io.Reader) {
+		_, _ = io.CopyN(client, server, 3)
+	})
+	c, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if got, err := io.ReadAll(c); string(got) != "ans" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
 }

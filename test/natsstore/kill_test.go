@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -32,7 +32,10 @@ func TestElectionRecoversFromTheKillOfAClustersNodes(t *testing.T) {
 		stand(t, cluster.Connect(t), "b", natsstore.Options{}),
 		stand(t, cluster.Connect(t), "c", natsstore.Options{}),
 	}
-	watchful(t, candidates)
+	watch := lookout.Keep(t)
+	for i, c := range candidates {
+		watch.Add(string("abc"[i]), c)
+	}
 	var last uint64
 	for round := range 3 {
 		before := oneLeads(t, candidates)
@@ -104,30 +107,6 @@ func TestABucketThatAKillSetsBackIsSaidToForget(t *testing.T) {
 			}
 		}
 	}
-}
-
-// watchful fails the test if two candidates lead at one time.
-func watchful(t *testing.T, candidates []leader.Election) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	t.Cleanup(func() { cancel(); wg.Wait() })
-	wg.Go(func() {
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for ctx.Err() == nil {
-			<-tick.C
-			// The first is asked once more, for the same term: leadership may
-			// have gone over between two questions.
-			for i, a := range candidates {
-				for _, b := range candidates[i+1:] {
-					if term := a.Term(); !term.IsZero() && b.IsLeader() && a.Term() == term {
-						t.Errorf("two leaders: %+v, %+v", a.Status(), b.Status())
-					}
-				}
-			}
-		}
-	})
 }
 
 // oneLeads waits until a candidate leads, and returns its term.

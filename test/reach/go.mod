@@ -9,7 +9,6 @@ require (
 	github.com/seed-ff2cb582/leader/leadergrpc v0.0.0
 	github.com/seed-ff2cb582/leader/tasks/grpctasks v0.0.0
 	github.com/seed-ff2cb582/leader/test v0.0.0
-	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 )
@@ -25,6 +24,7 @@ require (
 	github.com/nats-io/nuid v1.0.1 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260825221802-da73d73af1c5 // indirect

@@ -3,11 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
 
 const (
@@ -61,7 +60,7 @@ func beInstance(ctx context.Context, p part, stdin io.Reader, stdout io.Writer) 
 	if err != nil {
 		return err
 	}
-	say := speaker(stdout)
+	say := harness.NewSpeaker(stdout).Say
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: bucket, Group: group, InstanceID: p.id, TTL: ttl, HeartbeatInterval: ttl / 5, DeleteOnStop: true,
 		Address: l.Addr().String(), ConnectionParams: []byte(serviceConfig), AcquireGrace: leader.GraceOff, Hooks: promotionHooks(p.id, say),
@@ -90,29 +89,18 @@ func beInstance(ctx context.Context, p part, stdin io.Reader, stdout io.Writer) 
 	return errors.Join(err, ended, s.Leave(), <-served)
 }
 
-// speaker returns what tells the parent.
-func speaker(stdout io.Writer) func(event) {
-	var mu sync.Mutex
-	out := json.NewEncoder(stdout)
-	return func(e event) {
-		mu.Lock()
-		defer mu.Unlock()
-		_ = out.Encode(e) // a parent that is gone ends us
-	}
-}
-
 // promotionHooks returns hooks that tell of the beginnings of terms.
-func promotionHooks(id string, say func(event)) leader.Hooks {
+func promotionHooks(id string, say func(any)) leader.Hooks {
 	var from atomic.Int64
 	return leader.Hooks{
 		// It is asked for when the term is about to begin.
 		TermContext: func(ctx context.Context, _ leader.Term) context.Context {
-			from.Store(now())
+			from.Store(overlap.Now())
 			return ctx
 		},
 		Transition: func(t leader.Transition) {
 			if t.To == leader.StateLeader {
-				say(event{ID: id, At: t.At, Promotion: &promotion{id, from.Load(), now()}})
+				say(event{ID: id, At: t.At, Promotion: &promotion{id, from.Load(), overlap.Now()}})
 			}
 		},
 	}
@@ -120,7 +108,7 @@ func promotionHooks(id string, say func(event)) leader.Hooks {
 
 // answers says who runs a call. It keeps one that asks for that, as long as its
 // caller wants.
-func answers(id string, j *journal, say func(event)) handler {
+func answers(id string, j *journal, say func(any)) handler {
 	return func(ctx context.Context, text string) (string, error) {
 		number, hold, err := parseText(text)
 		if err != nil {

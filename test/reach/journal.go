@@ -8,18 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
-
-// now reads the clock that all processes of the machine share, and that runs on
-// while one of them stands still.
-func now() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // there is no lab without it
-	}
-	return ts.Nano()
-}
 
 // A visit is a call at an instance.
 type visit struct {
@@ -48,7 +38,7 @@ type visitKey struct{}
 
 // arrive begins a visit. It stands before what refuses calls.
 func arrive(ctx context.Context) (context.Context, *visit) {
-	v := &visit{arrived: now()}
+	v := &visit{arrived: overlap.Now()}
 	return context.WithValue(ctx, visitKey{}, v), v
 }
 
@@ -56,7 +46,7 @@ func arrive(ctx context.Context) (context.Context, *visit) {
 // answers, so that no call is answered whose run is not noted.
 func (j *journal) run(ctx context.Context, number int) {
 	v, _ := ctx.Value(visitKey{}).(*visit)
-	v.number, v.began = number, now()
+	v.number, v.began = number, overlap.Now()
 	j.note(v)
 }
 

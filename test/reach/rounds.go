@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -139,7 +140,7 @@ func (l *lab) freeze(i int, f *figures) error {
 	if err := l.Await("the calls to end that have time", nil, func() bool { return l.load.over(hurried) }); err != nil {
 		return err
 	}
-	begun, since := time.Now(), now()
+	begun, since := time.Now(), overlap.Now()
 	if err := old.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 )
 
 // A Child is this very program in a process of its own, which plays the part
@@ -45,6 +46,16 @@ func StartChild(ctx context.Context, args ...string) (*Child, error) {
 		return nil, errors.Join(err, out.Close())
 	}
 	return c, nil
+}
+
+// StartPart is [StartChild] with the name of a part and, as JSON, what the part
+// needs to know.
+func StartPart(ctx context.Context, name string, role any) (*Child, error) {
+	b, err := json.Marshal(role)
+	if err != nil {
+		return nil, err
+	}
+	return StartChild(ctx, name, string(b))
 }
 
 // Hear waits for a line of JSON from the child, and decodes it into v.
@@ -84,4 +95,22 @@ func Serve(stdin io.Reader, stdout io.Writer, v any) error {
 	}
 	_, err := io.Copy(io.Discard, stdin)
 	return err
+}
+
+// A Speaker is where a child tells its parent what happens, a line of JSON each.
+// It is safe for concurrent use.
+type Speaker struct {
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+// NewSpeaker returns one that writes to the child's standard output.
+func NewSpeaker(stdout io.Writer) *Speaker { return &Speaker{out: json.NewEncoder(stdout)} }
+
+// Say tells v. It returns no error, since the end of standard input tells a
+// child that its parent is gone.
+func (s *Speaker) Say(v any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.out.Encode(v) //nolint:errchkjson // v is a value of the lab's own
 }

@@ -7,11 +7,13 @@ package roll
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -84,28 +86,19 @@ func (j *Judge) Add(i *Instance) *Instance {
 	return i
 }
 
-// Look looks for two that work at one instant: one that is in the same stint
-// before and after another was seen to work. So a machine that is slow finds
-// less, and never what was not.
+// Look looks for two that work at one instant, and for how long nobody did.
 func (j *Judge) Look() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var a *Instance
-	var stint uint64
-	for _, b := range j.all {
-		s := b.Stint()
-		if s == 0 {
-			continue
-		}
-		if a != nil && (a.Ours || b.Ours) && a.Stint() == stint && j.fault == "" {
+	for a, b := range lookout.Pairs(j.all, func(i *Instance) uint64 { return i.Stint() }) {
+		if (a.Ours || b.Ours) && j.fault == "" {
 			j.fault = fmt.Sprintf("two work at one instant: %s and %s", a.Name, b.Name)
 		}
-		a, stint = b, s
 	}
-	switch now := time.Now(); {
-	case a == nil && j.idle.IsZero():
+	switch now, idle := time.Now(), !slices.ContainsFunc(j.all, (*Instance).Works); {
+	case idle && j.idle.IsZero():
 		j.idle = now
-	case a != nil && !j.idle.IsZero():
+	case !idle && !j.idle.IsZero():
 		j.longest, j.idle = max(j.longest, now.Sub(j.idle)), time.Time{}
 	}
 	select {

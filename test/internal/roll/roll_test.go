@@ -21,18 +21,6 @@ func TestTwoWhoWorkAreSeen(t *testing.T) {
 	}
 }
 
-// One that ends while another is asked did not work beside it.
-func TestOneWhoEndsMeanwhileIsNotBesideTheOther(t *testing.T) {
-	a := uint64(1)
-	j := &Judge{tb: t, moved: make(chan struct{}, 1)}
-	j.Add(&Instance{Name: "a", Stint: func() uint64 { return a }})
-	j.Add(&Instance{Name: "b", Ours: true, Stint: func() uint64 { a = 0; return 1 }})
-	j.Look()
-	if j.fault != "" {
-		t.Error(j.fault)
-	}
-}
-
 func TestTwoOfTheOtherProgramAreItsOwnAffair(t *testing.T) {
 	j := &Judge{tb: t, moved: make(chan struct{}, 1)}
 	for _, name := range []string{"a", "b"} {

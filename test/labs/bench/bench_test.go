@@ -5,15 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
+	measure "github.com/seed-ff2cb582/leader/test/internal/measure/lab"
 )
 
 func TestMain(m *testing.M) {
-	if slices.Contains(os.Args[1:], "-serve") { // bench runs itself for its servers
+	if measure.Part(os.Args[1:]) { // bench runs itself for servers and elections
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	leaks.Main(m)

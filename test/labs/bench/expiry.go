@@ -131,11 +131,11 @@ func (r *expiryRun) round() error {
 	claims := after.claims - before.claims
 	r.claims = append(r.claims, claims)
 	r.others = append(r.others, int(now.sub(wire).In)-claims-(after.renewals-before.renewals))
-	r.delays = append(r.delays, next.led().Sub(died)-r.ttl*11/10)
-	if err := r.l.Await("the claim's answer", nil, func() bool { return next.claimed().After(died) }); err != nil {
+	r.delays = append(r.delays, next.Led().Sub(died)-r.ttl*11/10)
+	if err := r.l.Await("the claim's answer", nil, func() bool { return next.Claimed().After(died) }); err != nil {
 		return err
 	}
-	r.late = append(r.late, next.claimed().Sub(died)-r.ttl*11/10)
+	r.late = append(r.late, next.Claimed().Sub(died)-r.ttl*11/10)
 	return nil
 }
 
@@ -143,12 +143,12 @@ func (r *expiryRun) round() error {
 // now and then, and not at each event: a thousand candidates need the
 // processors.
 func (r *expiryRun) successor(old *candidate) (c *candidate, err error) {
-	before := old.led()
+	before := old.Led()
 	err = r.l.Await("a successor", nil, func() bool {
-		if c = r.leading(); c == nil || c == old && !old.led().After(before) {
+		if c = r.leading(); c == nil || c == old && !old.Led().After(before) {
 			return false
 		}
-		return !slices.ContainsFunc(r.runs, func(f *candidate) bool { return f != c && !f.follows(c.id) })
+		return !slices.ContainsFunc(r.runs, func(f *candidate) bool { return f != c && !f.Follows(c.ID()) })
 	})
 	return c, err
 }
@@ -179,8 +179,8 @@ type sending struct{ claims, renewals int }
 
 func (r *expiryRun) sent() (s sending, t traffic, err error) {
 	for _, c := range r.runs {
-		s.claims += c.count("acquire")
-		s.renewals += c.count("renew")
+		s.claims += c.Calls("acquire")
+		s.renewals += c.Calls("renew")
 	}
 	t, err = r.l.traffic(r.on)
 	return s, t, err

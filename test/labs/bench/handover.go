@@ -12,32 +12,6 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-func measureIsLeader(l *lab) error {
-	bucket, err := l.bucket(l.one)
-	if err != nil {
-		return err
-	}
-	nc, err := l.one.Connect()
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	moved := make(chan struct{}, 1)
-	c, err := l.join(nc, plain(bucket, "g", "a", time.Minute), moved)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Stop() }()
-	if err := l.Await("a leader", moved, c.IsLeader); err != nil {
-		return err
-	}
-	r := harness.Asking(c.IsLeader)
-	ns := harness.Nanoseconds(r)
-	l.report.add(figure{Name: "IsLeader", N: r.N, Unit: "ns", Value: ns}, &verdict{"≤ 100 ns", ns <= 100})
-	l.report.add(figure{Name: "IsLeader, allocations", Unit: "", Value: float64(r.AllocsPerOp())}, &verdict{"0", r.AllocsPerOp() == 0})
-	return nil
-}
-
 // measureHandover: from the call that releases to the successor's IsLeader.
 func measureHandover(l *lab) error {
 	for _, c := range []struct {
@@ -122,7 +96,7 @@ func (r *relay) leader() (c *candidate, err error) {
 			return false
 		}
 		for _, f := range r.runs {
-			if f != c && !f.follows(c.id) {
+			if f != c && !f.Follows(c.ID()) {
 				return false
 			}
 		}
@@ -148,7 +122,7 @@ func (r *relay) pass(stop bool) (time.Duration, error) {
 	}
 	begun := time.Now()
 	if stop {
-		err = old.Stop()
+		err = old.Election.Stop()
 	} else {
 		err = old.Resign(r.l.Ctx)
 	}
@@ -163,7 +137,7 @@ func (r *relay) pass(stop bool) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	took := next.led().Sub(begun)
+	took := next.Led().Sub(begun)
 	if stop {
 		r.runs = slices.DeleteFunc(r.runs, func(c *candidate) bool { return c == old })
 		err = r.join()

@@ -1,10 +1,14 @@
 // Bench measures what this project promises about speed and cost, and prints
 // each figure beside its target.
 //
-//	go run ./test/labs/bench               everything, about three minutes
+//	go run ./test/labs/bench               everything, about four minutes
 //	go run ./test/labs/bench -quick        a small run, to see that it works
 //	go run ./test/labs/bench -only crash   the sections whose name contains a word
 //	go run ./test/labs/bench -json         the figures as JSON
+//
+// It is make compare (test/labs/compare) without the other libraries, whose
+// clients it does not require: package lab measures in both. What the others
+// have no match for is measured here.
 //
 // The servers run in a process of their own, one alone and three as a cluster,
 // with file storage, over loopback. Every candidate whose speed is measured has
@@ -26,6 +30,8 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	measure "github.com/seed-ff2cb582/leader/test/internal/measure/lab"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
 func main() {
@@ -52,9 +58,15 @@ var sections = []section{
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if measure.Part(args) {
+		if err := measure.Play([]peer.Library{peer.Ours{}}, args, stdin, stdout); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return 1
+		}
+		return 0
+	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	serve := flags.Int("serve", 0, "run so many servers until standard input ends (used by bench itself)")
 	quick := flags.Bool("quick", false, "measure a little of everything")
 	asJSON := flags.Bool("json", false, "print JSON")
 	only := flags.String("only", "", "measure the sections whose name contains this")
@@ -66,17 +78,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "bench:", err)
 		return 2
 	}
-	if *serve > 0 {
-		if err := harness.ServeNATS(harness.NATSOptions{Servers: *serve}, stdin, stdout); err != nil {
-			fmt.Fprintln(stderr, "bench:", err)
-			return 1
-		}
-		return 0
-	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	plan.Ctx = ctx
-	r, err := measure(plan)
+	r, err := measureAll(plan)
 	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1
@@ -108,16 +113,16 @@ func validate(r harness.Run, rest []string) error {
 	return r.Validate(names...)
 }
 
-func measure(r harness.Run) (_ *report, err error) {
+func measureAll(r harness.Run) (_ *report, err error) {
 	l := &lab{Run: r, report: newReport()}
-	if l.one, err = startServers(r.Ctx, 1); err != nil {
+	if l.one, err = startServers(r, 1); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.one.process.End()) }()
-	if l.three, err = startServers(r.Ctx, 3); err != nil {
+	defer func() { err = errors.Join(err, l.one.bench.Close()) }()
+	if l.three, err = startServers(r, 3); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.three.process.End()) }()
+	defer func() { err = errors.Join(err, l.three.bench.Close()) }()
 	for _, s := range sections {
 		if !r.Measures(s.name) {
 			continue

@@ -3,31 +3,41 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	measure "github.com/seed-ff2cb582/leader/test/internal/measure/lab"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
+
+// A lab is what the sections measure in.
+type lab struct {
+	harness.Run
+
+	one     *servers
+	three   *servers
+	report  *report
+	buckets int
+}
 
 // servers are one or three nats-servers in another process.
 type servers struct {
 	harness.NATS
 
-	replicas int
-	process  *harness.Child
+	bench *measure.Bench
 }
 
-// startServers runs this very program as a process of n servers.
-func startServers(ctx context.Context, n int) (*servers, error) {
-	process, err := harness.StartChild(ctx, "-serve", strconv.Itoa(n))
+func startServers(r harness.Run, n int) (*servers, error) {
+	b, err := measure.Open(r, peer.Ours{}, n)
 	if err != nil {
 		return nil, err
 	}
-	s := &servers{replicas: n, process: process}
-	return s, process.Hear(&s.NATS)
+	return &servers{NATS: harness.NATS{Servers: b.Site.At()}, bench: b}, nil
 }
+
+func (s *servers) replicas() int { return len(s.URLs) }
 
 // bucket makes a bucket of ours, and returns its name.
 func (l *lab) bucket(s *servers) (string, error) {
@@ -42,7 +52,7 @@ func (l *lab) bucket(s *servers) (string, error) {
 	}
 	l.buckets++
 	name := fmt.Sprintf("b%d", l.buckets)
-	cfg := natsstore.BucketConfig{Bucket: name, Replicas: s.replicas}
+	cfg := natsstore.BucketConfig{Bucket: name, Replicas: s.replicas()}
 	return name, l.eventually("bucket "+name, func(ctx context.Context) error {
 		if err := natsstore.EnsureBucket(ctx, js, cfg); err != nil {
 			return err

@@ -66,11 +66,11 @@ func (l *lab) takeover(on *servers) (gap time.Duration, err error) {
 		}
 	}
 	low, high := both[0], both[1]
-	if err := l.Await("low knows why", moved, func() bool { return !low.left().IsZero() }); err != nil {
+	if err := l.Await("low knows why", moved, func() bool { return !low.Left().IsZero() }); err != nil {
 		return 0, err
 	}
-	if why := low.reason(); why != leader.ReasonOutranked {
+	if why := low.Reason(); why != leader.ReasonOutranked {
 		return 0, fmt.Errorf("low lost its term by %q", why)
 	}
-	return high.led().Sub(low.left()), nil
+	return high.Led().Sub(low.Left()), nil
 }

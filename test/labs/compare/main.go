@@ -9,8 +9,8 @@
 // not be measured, 2 for a wrong command line. A missed target of speed or cost
 // is printed and is no error: the machine may be busy.
 //
-// A further library is one file in internal/peer: it implements peer.Library
-// and is named in peer.Libraries.
+// A further library is one file in internal/others: it implements
+// peer.Library and is named in Libraries.
 package main
 
 import (
@@ -28,12 +28,11 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/lab"
 	"github.com/seed-ff2cb582/leader/test/internal/reporting"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/lab"
+	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/others"
 	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/page"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/peer"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/site"
 	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/stores"
 )
 
@@ -41,14 +40,10 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// Commands are those of the command line; the last three are processes that the
-// first one starts.
+// Commands are those of the command line.
 type commands struct {
-	Run       runCommand   `cmd:"" default:"withargs" help:"Measure and judge."`
-	Pages     pagesCommand `cmd:"" help:"Write the pages again from the figures of the latest full run."`
-	Serve     serveCommand `cmd:"" hidden:""`
-	Candidate lab.Role     `cmd:"" hidden:""`
-	Crowd     lab.Crowded  `cmd:"" hidden:""`
+	Run   runCommand   `cmd:"" default:"withargs" help:"Measure and judge."`
+	Pages pagesCommand `cmd:"" help:"Write the pages again from the figures of the latest full run."`
 }
 
 type runCommand struct {
@@ -74,15 +69,16 @@ type pagesCommand struct {
 	Root string `help:"The directory of the repository." default:"../../.." type:"existingdir"`
 }
 
-type serveCommand struct {
-	Kind peer.Kind `arg:""`
-	Dir  string    `arg:""`
-	Port int       `arg:""`
-}
-
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if lab.Part(args) {
+		if err := lab.Play(append(others.Libraries(), others.Bridges()...), args, stdin, stdout); err != nil {
+			fmt.Fprintln(stderr, "compare:", err)
+			return 1
+		}
+		return 0
+	}
 	var cmd commands
 	exited := -1
 	parser := kong.Must(&cmd, kong.Name("compare"), kong.Writers(stdout, stderr), kong.Exit(func(code int) { exited = code }))
@@ -95,12 +91,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 2
 	}
 	switch parsed.Selected().Name {
-	case "serve":
-		err = site.Serve(cmd.Serve.Kind, cmd.Serve.Dir, cmd.Serve.Port, stdin, stdout)
-	case "candidate":
-		err = cmd.Candidate.Play(stdin, stdout)
-	case "crowd":
-		err = cmd.Crowd.Join(stdin, stdout)
 	case "pages":
 		err = cmd.Pages.run()
 	default:
@@ -118,9 +108,9 @@ const saved = ".out/compare.json"
 
 func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	r := &figure.Report{Command: "make compare", At: time.Now().UTC(), Commit: figure.Commit(ctx, c.Root), Quick: c.Quick, Machine: figure.ThisMachine()}
-	libraries := peer.Libraries()
+	libraries := others.Libraries()
 	if c.Kube {
-		libraries = append(peer.Bridges(), libraries[:2]...)
+		libraries = append(others.Bridges(), libraries[:2]...)
 	}
 	var err error
 	plan := harness.Run{Ctx: ctx, Quick: c.Quick, Only: c.Only, Progress: stderr, Look: time.Millisecond}

@@ -6,19 +6,18 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/lab"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/lab"
+	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/others"
 )
 
 func TestMain(m *testing.M) {
 	// The program runs itself for servers and candidates.
-	if len(os.Args) > 1 && slices.Contains([]string{"serve", "candidate", "crowd"}, os.Args[1]) {
+	if lab.Part(os.Args[1:]) {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -44,7 +43,7 @@ func TestEveryLibraryDoesTheWork(t *testing.T) {
 // Beside the other, since both wait for leases most of the time.
 func TestTheLoopOfClientGoKeepsOneLeaderOverElections(t *testing.T) {
 	t.Parallel()
-	results, err := lab.Run(harness.Run{Ctx: t.Context(), Quick: true, Only: "faults", Progress: io.Discard, Look: time.Millisecond}, peer.Bridges()[:1])
+	results, err := lab.Run(harness.Run{Ctx: t.Context(), Quick: true, Only: "faults", Progress: io.Discard, Look: time.Millisecond}, others.Bridges()[:1])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@
 package proxy_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"sync"
@@ -20,9 +18,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sys/unix"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -30,28 +29,19 @@ const (
 	bucket = "leaders"
 	group  = "service"
 	ttl    = 600 * time.Millisecond
-	// beInstance has this program be an instance instead of a test.
-	beInstance = "LEADER_TEST_INSTANCE"
+	// beInstance, as its first argument, has this program be an instance.
+	beInstance = "instance"
 )
 
 func TestMain(m *testing.M) {
-	if id := os.Getenv(beInstance); id != "" {
-		if err := instance(id, os.Args[1], os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, id, err)
+	if len(os.Args) == 5 && os.Args[1] == beInstance {
+		if err := instance(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, os.Args[2], err)
 			os.Exit(1)
 		}
 		return
 	}
 	os.Exit(m.Run())
-}
-
-// now reads the clock that all processes of the machine share.
-func now() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // there is no test without it
-	}
-	return ts.Nano()
 }
 
 // An outlet takes what an instance reads, and notes it.
@@ -87,7 +77,7 @@ func (o *outlet) serve(c net.Conn) {
 		if _, err := io.ReadFull(c, stamp); err != nil {
 			return // cut, or at its end
 		}
-		f := frame{conn, now(), int64(binary.BigEndian.Uint64(stamp))}
+		f := frame{conn, overlap.Now(), int64(binary.BigEndian.Uint64(stamp))}
 		if err := o.note(f); err != nil {
 			panic(err) // what follows would be unjudged
 		}
@@ -139,8 +129,7 @@ func instance(id, url, file string) error {
 			_ = e.Resign(context.Background()) // it may lead no more
 		}
 	}()
-	fmt.Println("ready")
-	_, err = io.Copy(io.Discard, os.Stdin)
+	err = harness.Serve(os.Stdin, os.Stdout, "ready")
 	return errors.Join(err, e.Stop())
 }
 
@@ -152,47 +141,34 @@ type seat struct {
 	way   *natslab.Proxy
 	dir   string
 	runs  int
-	cmd   *exec.Cmd
-	stdin io.Closer
+	child *harness.Child
 }
 
 // start starts the process, and waits until it stands for election.
 func (s *seat) start() {
 	s.t.Helper()
 	s.runs++
-	s.cmd = exec.Command(os.Args[0], s.way.URL(), filepath.Join(s.dir, fmt.Sprintf("%s-%d", s.id, s.runs)))
-	s.cmd.Env = append(os.Environ(), beInstance+"="+s.id)
-	s.cmd.Stderr = os.Stderr
-	stdin, err := s.cmd.StdinPipe()
-	if err != nil {
+	file := filepath.Join(s.dir, fmt.Sprintf("%s-%d", s.id, s.runs))
+	var err error
+	// The seat ends it after the test's context.
+	if s.child, err = harness.StartChild(context.WithoutCancel(s.t.Context()), beInstance, s.id, s.way.URL(), file); err != nil {
 		s.t.Fatal(err)
 	}
-	s.stdin = stdin
-	stdout, err := s.cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-		s.t.Fatalf("instance %s: %q, %v", s.id, line, err)
+	var ready string
+	if err := s.child.Hear(&ready); err != nil {
+		s.t.Fatalf("instance %s: %v", s.id, err)
 	}
 }
 
 func (s *seat) signal(sig syscall.Signal) {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
+	if err := s.child.Signal(sig); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // end ends the process at once.
-func (s *seat) end() {
-	_ = s.cmd.Process.Kill()
-	_ = s.stdin.Close()
-	_ = s.cmd.Wait()
-}
+func (s *seat) end() { s.child.Kill() }
 
 // read returns what the processes of all instances noted until now.
 func read(t *testing.T, dir string) []record {

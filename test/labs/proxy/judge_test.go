@@ -5,6 +5,8 @@ package proxy_test
 import (
 	"fmt"
 	"testing"
+
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
 
 // A frame is what a client sent at once, as an instance noted it.
@@ -23,27 +25,20 @@ type record struct {
 // lease, can know of no leader.
 type span struct{ from, to int64 }
 
-// A use is one connection to an instance: it was certainly carried from the
-// first time that something was read to the last time that something was sent
-// that arrived.
-type use struct {
-	name       string
-	conn       uint64
-	begin, end int64
-}
-
-// uses returns the connections of a process.
-func (r record) uses() []use {
-	var all []use
+// uses returns the connections to a process: each was certainly carried from
+// the first time that something was read to the last time that something was
+// sent that arrived.
+func (r record) uses() []overlap.Span {
+	var all []overlap.Span
 	at := map[uint64]int{}
 	for _, f := range r.frames {
 		i, ok := at[f.conn]
 		if !ok {
 			i = len(all)
 			at[f.conn] = i
-			all = append(all, use{r.name, f.conn, f.read, f.sent})
+			all = append(all, overlap.Span{Who: r.name, From: f.read, To: f.sent})
 		}
-		all[i].begin, all[i].end = min(all[i].begin, f.read), max(all[i].end, f.sent)
+		all[i].From, all[i].To = min(all[i].From, f.read), max(all[i].To, f.sent)
 	}
 	return all
 }
@@ -57,7 +52,7 @@ func (r record) uses() []use {
 //     was blind is not read before it sees again.
 func judge(records []record, blind []span) []error {
 	var found []error
-	var all []use
+	var all []overlap.Span
 	for _, r := range records {
 		all = append(all, r.uses()...)
 		for _, f := range r.frames {
@@ -68,13 +63,8 @@ func judge(records []record, blind []span) []error {
 			}
 		}
 	}
-	for i, a := range all {
-		for _, b := range all[:i] {
-			if a.name != b.name && a.begin <= b.end && b.begin <= a.end {
-				found = append(found, fmt.Errorf("%s (connection %d: %d to %d) and %s (%d: %d to %d) were sent to at the same time",
-					b.name, b.conn, b.begin, b.end, a.name, a.conn, a.begin, a.end))
-			}
-		}
+	for a, b := range overlap.Pairs(all) {
+		found = append(found, fmt.Errorf("two were sent to at the same time: %+v and %+v", all[a], all[b]))
 	}
 	return found
 }

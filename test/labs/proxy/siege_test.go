@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/proxy"
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -63,7 +64,7 @@ func (c *client) send(ctx context.Context, conn net.Conn) {
 	beat := time.NewTicker(pace)
 	defer beat.Stop()
 	for n := 0; c.frames == 0 || n < c.frames; n++ {
-		if _, err := conn.Write(binary.BigEndian.AppendUint64(nil, uint64(now()))); err != nil {
+		if _, err := conn.Write(binary.BigEndian.AppendUint64(nil, uint64(overlap.Now()))); err != nil {
 			return
 		}
 		select {
@@ -214,9 +215,9 @@ func (s *siege) cutOff() {
 		}
 		return nil
 	})
-	from := now()
+	from := overlap.Now()
 	s.last()
-	s.blind = append(s.blind, span{from, now()})
+	s.blind = append(s.blind, span{from, overlap.Now()})
 	s.way.Resume()
 }
 
@@ -235,9 +236,9 @@ func TestNobodyIsSentToWhoLeadsNoMore(t *testing.T) {
 	s.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	for _, name := range order {
 		faults[name]()
-		over := now()
+		over := overlap.Now()
 		s.await("answers after: "+name, func(c *client) bool { return c.answered.Load() > over })
-		s.longest = max(s.longest, time.Duration(now()-over))
+		s.longest = max(s.longest, time.Duration(overlap.Now()-over))
 		s.judge(name)
 	}
 	s.stop() // what was sent after the last fault counts, too

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"sync"
@@ -36,7 +35,7 @@ func beCandidate(ctx context.Context, id, url string, o options, stdin io.Reader
 	}
 	defer nc.Close()
 	defer bucket.Close()
-	out := lines{enc: json.NewEncoder(stdout)}
+	out := harness.NewSpeaker(stdout)
 	var hub tasks.Hub = tasks.NewNATS(nc)
 	address := ""
 	if o.GRPC {
@@ -54,18 +53,18 @@ func beCandidate(ctx context.Context, id, url string, o options, stdin io.Reader
 		}
 		finished++
 		if finished == o.Finish {
-			out.say(promotion{ID: id, Finished: true, At: time.Now()})
+			out.Say(promotion{ID: id, Finished: true, At: time.Now()})
 		}
 	}}
 	d := tasks.NewDispatcher(bucket, tasks.DispatcherOptions{Group: group, Lease: workerLease, Logger: logger(o), Hooks: hooks}, hub)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { _, _ = io.Copy(io.Discard, stdin); cancel() }()
-	out.say(promotion{ID: id, At: time.Now()})
+	out.Say(promotion{ID: id, At: time.Now()})
 	return leader.Run(ctx, nc, leader.ElectionConfig{
 		Bucket: elections, Group: group, InstanceID: id, TTL: o.TTL, HeartbeatInterval: o.TTL / 5, Address: address, AcquireGrace: leader.GraceOff,
 	}, func(ctx context.Context, term leader.Term) error {
-		out.say(promotion{ID: id, Term: term.Number, At: time.Now()})
+		out.Say(promotion{ID: id, Term: term.Number, At: time.Now()})
 		return d.Lead(ctx, term)
 	})
 }
@@ -89,18 +88,6 @@ func open(ctx context.Context, url string, o options) (*nats.Conn, *tasks.Bucket
 	return nc, b, nil
 }
 
-// lines is where a process tells its parent.
-type lines struct {
-	mu  sync.Mutex
-	enc *json.Encoder
-}
-
-func (l *lines) say(v any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_ = l.enc.Encode(v) //nolint:errchkjson // a parent that is gone ends us
-}
-
 // A happening is a line of a worker's own log.
 type happening struct {
 	Worker  string    `json:"w"`
@@ -119,7 +106,7 @@ func beWorkers(ctx context.Context, names []string, url string, o options, stdin
 		return err
 	}
 	defer nc.Close()
-	out := &lines{enc: json.NewEncoder(stdout)}
+	out := harness.NewSpeaker(stdout)
 	var link tasks.Link = tasks.NewNATS(nc)
 	if o.GRPC {
 		conn, err := reachLeader(nc, o.Address)
@@ -141,7 +128,7 @@ func beWorkers(ctx context.Context, names []string, url string, o options, stdin
 		})
 		all.Go(func() { errs[i] = w.Run(ctx) })
 	}
-	out.say(happening{What: "ready", At: time.Now()})
+	out.Say(happening{What: "ready", At: time.Now()})
 	all.Wait()
 	return errors.Join(errs...)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/tasks"
 	"github.com/seed-ff2cb582/leader/tasks/wire"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // A journal is what a worker was given and what it took, noted beside it: it
@@ -22,7 +23,7 @@ import (
 // a deposed leader, and would bring none.
 type journal struct {
 	name  string
-	out   *lines
+	out   *harness.Speaker
 	quiet bool
 
 	mu     sync.Mutex
@@ -41,7 +42,7 @@ const mostKept = 16
 // wait in the worker's inbox meanwhile, and is rightly taken later.
 const onceMore = "once more"
 
-func newJournal(name string, out *lines, quiet bool) *journal {
+func newJournal(name string, out *harness.Speaker, quiet bool) *journal {
 	return &journal{
 		name: name, out: out, quiet: quiet, good: map[accepted]bool{},
 		taken: map[wire.Ref]wire.Term{}, kept: map[uint64]wire.ToWorker{}, stale: map[wire.Ref]uint64{},
@@ -58,7 +59,7 @@ func (j *journal) note(what, id string, attempt int, term uint64) {
 	if j.quiet {
 		return
 	}
-	j.out.say(happening{Worker: j.name, Run: os.Getpid(), What: what, ID: id, Attempt: attempt, Term: term, At: time.Now()})
+	j.out.Say(happening{Worker: j.name, Run: os.Getpid(), What: what, ID: id, Attempt: attempt, Term: term, At: time.Now()})
 }
 
 // between reads what a link brings, in the order in which the worker gets it,

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/tasks"
 	"github.com/seed-ff2cb582/leader/tasks/wire"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 var n = flag.Int("tasks", 1500, "how many tasks go through the fire at least")
@@ -116,7 +117,7 @@ func (*direct) Close() {}
 // The worker of this test takes every order, and then turns the stale one down.
 func TestAJournalGivesOrdersOnceMoreAndTellsWhatBecomesOfThem(t *testing.T) {
 	var out bytes.Buffer
-	j, link := newJournal("w", &lines{enc: json.NewEncoder(&out)}, false), &direct{}
+	j, link := newJournal("w", harness.NewSpeaker(&out), false), &direct{}
 	var given []wire.ToWorker
 	seat, err := j.between(link).Join(t.Context(), "g", "w", func(m wire.ToWorker) { given = append(given, m) })
 	if err != nil {

@@ -34,6 +34,9 @@ type sample struct{ Before, After int64 }
 //
 // Reports may come in any order: a worker that was frozen reports late what it
 // saw before.
+//
+// The labs judge by the same rule when all is over (test/internal/overlap). The
+// demo judges while it runs, and is part of a program that links no tests.
 type detector struct {
 	spans []*span
 	// Asked is the number of questions to IsLeader, of all workers and with any

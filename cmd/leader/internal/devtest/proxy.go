@@ -17,7 +17,9 @@ const (
 )
 
 // A Proxy stands between clients and a server, and can cut them off. It changes
-// nothing but the time at which bytes arrive, and whether they do.
+// nothing but the time at which bytes arrive, and whether they do. It is what
+// this module needs of the Proxy in test/natslab, which a tagged module cannot
+// require.
 type Proxy struct {
 	target   string
 	listener net.Listener

@@ -1,11 +1,13 @@
 // Package lookout looks for two leaders at one instant while a test runs, among
-// candidates of one process. It asks each what it believes, as a program does
-// before it acts, and so finds what a store's register cannot show.
+// candidates of one process. It asks each candidate what it believes, as a
+// program does before it acts, and so finds what a store's register cannot
+// show. Labs whose candidates are processes compare spans of time afterwards.
 package lookout
 
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 	"testing"
 	"time"
@@ -75,21 +77,35 @@ func (l *Lookout) sample(ctx context.Context) {
 	}
 }
 
-// Look looks for one who leads in the same term before and after another was
-// seen to lead.
+// Look looks for two leaders now.
 func (l *Lookout) Look() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var a member
-	var term leader.Term
-	for _, b := range l.members {
-		other := b.Term()
-		if other.IsZero() {
-			continue
+	for a, b := range Pairs(l.members, func(m member) leader.Term { return m.Term() }) {
+		if l.fault == "" {
+			l.fault = fmt.Sprintf("two leaders at one instant: %s in %v and %s in %v", a.id, a.Term(), b.id, b.Term())
 		}
-		if a.Election != nil && a.Term() == term && l.fault == "" {
-			l.fault = fmt.Sprintf("two leaders at one instant: %s in %v and %s in %v", a.id, term, b.id, other)
+	}
+}
+
+// Pairs asks all for their terms, one after the other, and yields every two of
+// which the first led in the same term before and after the second was seen to
+// lead. So a slow machine hides leaders, and never invents any. A term is
+// anything that differs between two terms of one candidate; the zero value
+// means that the candidate does not lead.
+func Pairs[C any, T comparable](all []C, term func(C) T) iter.Seq2[C, C] {
+	return func(yield func(C, C) bool) {
+		var none, led T
+		var a C
+		for _, b := range all {
+			other := term(b)
+			if other == none {
+				continue
+			}
+			if led != none && term(a) == led && !yield(a, b) {
+				return
+			}
+			a, led = b, other
 		}
-		a, term = b, other
 	}
 }

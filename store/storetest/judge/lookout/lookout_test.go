@@ -2,6 +2,7 @@ package lookout
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,6 +34,23 @@ func TestTwoLeadersAreSeen(t *testing.T) {
 			t.Errorf("of two groups: %q", fault)
 		}
 	})
+}
+
+func TestPairsLeaveOutACandidateThatEndsWhileAnotherIsAsked(t *testing.T) {
+	terms := map[string]int{"a": 1, "b": 1, "c": 2}
+	asked := func(who string) int {
+		if who == "b" {
+			terms["a"] = 0
+		}
+		return terms[who]
+	}
+	var found []string
+	for a, b := range Pairs([]string{"a", "b", "c"}, asked) {
+		found = append(found, a+b)
+	}
+	if !slices.Equal(found, []string{"bc"}) {
+		t.Errorf("%q, want b and c", found)
+	}
 }
 
 func start(t *testing.T, st store.Store, id string) leader.Election {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 	"github.com/seed-ff2cb582/leader/test/labs/chaos/internal/history"
 )
 
@@ -52,7 +53,7 @@ func Run(ctx context.Context, in io.Reader) error {
 			}
 		}()
 	}
-	p.journal.add(history.Event{At: Now(), Kind: history.EventStarted})
+	p.journal.add(history.Event{At: overlap.Now(), Kind: history.EventStarted})
 	if err := <-stop; err != nil {
 		return err
 	}
@@ -203,7 +204,7 @@ func (p *process) obey(ctx context.Context, orders *json.Decoder, stop chan<- er
 			p.sick.Store(o == Sicken)
 		case Vitals:
 			v := vitals()
-			p.journal.add(history.Event{At: Now(), Kind: history.EventVitals, Vitals: &v})
+			p.journal.add(history.Event{At: overlap.Now(), Kind: history.EventVitals, Vitals: &v})
 		case Stop:
 			select {
 			case stop <- nil:
@@ -234,7 +235,7 @@ func (p *process) leave(ctx context.Context) error {
 	event.Left = leftovers()
 	p.over.Store(true)
 	p.sampled.Wait()
-	event.At = Now()
+	event.At = overlap.Now()
 	p.journal.add(event)
 	return nil
 }
@@ -252,14 +253,14 @@ func (s *seat) call(c leader.Call) {
 	}
 	sent := s.p.clock.instant(c.Sent)
 	s.p.journal.add(history.Event{
-		At: Now(), Who: s.who, Kind: history.EventCall,
+		At: overlap.Now(), Who: s.who, Kind: history.EventCall,
 		Call: c.Kind, Sent: sent, Outcome: c.Outcome.String(), Correlation: c.Correlation,
 	})
 }
 
 func (s *seat) note(n leader.Note) {
 	if n.Kind == leader.NoteResolved {
-		s.p.journal.add(history.Event{At: Now(), Who: s.who, Kind: history.EventResolved, Call: n.Call, Correlation: n.Correlation})
+		s.p.journal.add(history.Event{At: overlap.Now(), Who: s.who, Kind: history.EventResolved, Call: n.Call, Correlation: n.Correlation})
 	}
 }
 
@@ -271,7 +272,7 @@ func (s *seat) promoted(ctx context.Context, _ string) {
 	s.ctx.Store(&termContext{ctx, term})
 	s.term.Store(term.Number)
 	s.p.journal.add(history.Event{
-		At: Now(), Who: s.who, Kind: history.EventPromoteBegin,
+		At: overlap.Now(), Who: s.who, Kind: history.EventPromoteBegin,
 		Term: term.Number, Correlation: term.Correlation(), Over: over,
 	})
 	if s.stale != nil {
@@ -279,14 +280,14 @@ func (s *seat) promoted(ctx context.Context, _ string) {
 	}
 	s.stale = s.p.ledger.write(term)
 	<-ctx.Done()
-	s.p.journal.add(history.Event{At: Now(), Who: s.who, Kind: history.EventPromoteEnd, Term: term.Number})
+	s.p.journal.add(history.Event{At: overlap.Now(), Who: s.who, Kind: history.EventPromoteEnd, Term: term.Number})
 }
 
 // demoted is OnDemote: the work takes a moment to stop.
 func (s *seat) demoted() {
 	term := s.term.Load()
-	s.p.journal.add(history.Event{At: Now(), Who: s.who, Kind: history.EventDemoteBegin, Term: term})
+	s.p.journal.add(history.Event{At: overlap.Now(), Who: s.who, Kind: history.EventDemoteBegin, Term: term})
 	time.Sleep(rand.N(30 * time.Millisecond)) //nolint:forbidigo // this is the work that stops, not a wait for something
 	s.term.Store(0)
-	s.p.journal.add(history.Event{At: Now(), Who: s.who, Kind: history.EventDemoteEnd, Term: term})
+	s.p.journal.add(history.Event{At: overlap.Now(), Who: s.who, Kind: history.EventDemoteEnd, Term: term})
 }

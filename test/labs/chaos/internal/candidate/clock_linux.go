@@ -3,21 +3,10 @@ package candidate
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 	"github.com/seed-ff2cb582/leader/test/labs/chaos/internal/history"
 	"github.com/seed-ff2cb582/leader/test/labs/chaos/internal/skew"
 )
-
-// Now reads the monotonic clock of the machine. It asks the kernel, which knows
-// nothing of the rate at which the process's own clocks run: see package skew.
-func Now() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // there is one on every Linux
-	}
-	return ts.Nano()
-}
 
 // A clock is the process's own, which runs at a rate of the machine's.
 type clock struct {
@@ -36,7 +25,7 @@ func newClock(rate int) clock {
 // or a little later: the process may be stopped between the two readings.
 func (c clock) instant(t time.Time) int64 {
 	ago := time.Since(t)
-	return Now() - int64(ago)*skew.True/c.rate
+	return overlap.Now() - int64(ago)*skew.True/c.rate
 }
 
 // together is how far apart in time readings of both clocks may be that count
@@ -47,7 +36,7 @@ const together = 100 * time.Microsecond
 func (c clock) reading() (r history.Reading) {
 	for range 1000 {
 		own := time.Since(c.begun)
-		r.True = Now()
+		r.True = overlap.Now()
 		r.Own = int64(time.Since(c.begun))
 		if r.Own-int64(own) < int64(together) {
 			break

@@ -3,6 +3,8 @@ package candidate
 import (
 	"testing"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
 
 // What happened a second ago by a clock that is slow happened longer ago.
@@ -10,9 +12,9 @@ func TestInstantsAreOfTheMachinesClock(t *testing.T) {
 	for rate, ago := range map[int]time.Duration{
 		0: time.Second, 1000: time.Second, 500: 2 * time.Second, 2000: time.Second / 2,
 	} {
-		before := Now()
+		before := overlap.Now()
 		at := newClock(rate).instant(time.Now().Add(-time.Second))
-		after := Now()
+		after := overlap.Now()
 		// The process may be stopped between any two readings, and what it then
 		// takes for longer ago is so by the rate of its clock.
 		spent := after - before

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 	"github.com/seed-ff2cb582/leader/test/labs/chaos/internal/history"
 )
 
@@ -21,9 +22,9 @@ func (p *process) sample() {
 	pause := unix.NsecToTimespec(int64(sampleEvery))
 	for !p.over.Load() {
 		for _, s := range p.seats {
-			before := Now()
+			before := overlap.Now()
 			a := s.ask()
-			p.record.add(s.who, a, history.Sample{T0: before, T1: Now()})
+			p.record.add(s.who, a, history.Sample{T0: before, T1: overlap.Now()})
 		}
 		_ = unix.Nanosleep(&pause, nil) // a signal ends it early, which does no harm
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
 
 // A Violation is a guarantee of docs/protocol.md that did not hold.
@@ -124,30 +126,23 @@ func leaderships(processes []Process) []leadership {
 
 // oneLeader is G1: certain leaderships of different candidates have no instant
 // in common. Two terms are condemned once, by whichever of their tracks meet
-// first.
+// first. A single sample proves no span.
 func (j *judge) oneLeader() {
+	spans := make([]overlap.Span, len(j.leaderships))
+	for i, r := range j.leaderships {
+		spans[i] = overlap.Span{Who: fmt.Sprintf("%q %q", r.process, r.id), From: r.from(), To: r.to()}
+	}
 	type pair struct{ a, b holding }
 	condemned := map[pair]bool{}
-	var open []leadership // that may reach into later ones
-	for _, r := range j.leaderships {
-		if r.to() < r.from() {
-			continue // a single sample proves no span
+	for a, b := range overlap.Pairs(spans) {
+		o, r := j.leaderships[a], j.leaderships[b]
+		p := pair{o.holding(), r.holding()}
+		if condemned[p] || condemned[pair{p.b, p.a}] {
+			continue
 		}
-		open = slices.DeleteFunc(open, func(o leadership) bool { return o.to() < r.from() })
-		for _, o := range open {
-			p := pair{o.holding(), r.holding()}
-			if o.sameCandidate(r) || condemned[p] || condemned[pair{p.b, p.a}] {
-				continue
-			}
-			condemned[p] = true
-			j.condemn("G1", "two leaders for at least %v: %v, and %v", shared(o, r), o, r)
-		}
-		open = append(open, r)
+		condemned[p] = true
+		j.condemn("G1", "two leaders for at least %v: %v, and %v", spans[a].Shared(spans[b]).Truncate(time.Microsecond), o, r)
 	}
-}
-
-func shared(a, b leadership) time.Duration {
-	return time.Duration(min(a.to(), b.to()) - max(a.from(), b.from())).Truncate(time.Microsecond)
 }
 
 // termsGrow is G2: no term begins after a later one has begun, and no two

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 	"github.com/seed-ff2cb582/leader/test/labs/chaos/internal/arena"
 	"github.com/seed-ff2cb582/leader/test/labs/chaos/internal/candidate"
 	"github.com/seed-ff2cb582/leader/test/labs/chaos/internal/history"
@@ -112,9 +113,9 @@ func (r *Round) hold(b *arena.Bench, act func(*Round)) error {
 func (r *Round) readClock(i int) {
 	if r.Plan.ServerRate != 0 {
 		r.Eventually("a server tells the time", Healing, func(ctx context.Context) error {
-			asked := candidate.Now()
+			asked := overlap.Now()
 			t, err := r.ServersClock(ctx)
-			r.clock[i] = history.ServerReading{Own: t.UnixNano(), Asked: history.Sample{T0: asked, T1: candidate.Now()}}
+			r.clock[i] = history.ServerReading{Own: t.UnixNano(), Asked: history.Sample{T0: asked, T1: overlap.Now()}}
 			return err
 		})
 	}
@@ -245,7 +246,7 @@ func wait(ttl time.Duration) time.Duration { return ttl + time.Duration(float64(
 func (r *Round) await(after string) {
 	r.Heal()
 	r.Eventually("the store takes writes after "+after, Healing, r.Probe)
-	w := history.Wait{After: after, From: candidate.Now(), Limit: r.limit()}
+	w := history.Wait{After: after, From: overlap.Now(), Limit: r.limit()}
 	// Past the limit, by which the judge condemns, we wait on to learn how long
 	// it takes.
 	_ = r.Poll(2*w.Limit, func() bool {
@@ -328,11 +329,11 @@ func (r *Round) Eventually(what string, patience time.Duration, try func(context
 
 // Forget notes that what f does may make the store lose what it acknowledged.
 func (r *Round) Forget(f func()) {
-	begun := candidate.Now()
+	begun := overlap.Now()
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.forgot = append(r.forgot, history.Sample{T0: begun, T1: candidate.Now()})
+		r.forgot = append(r.forgot, history.Sample{T0: begun, T1: overlap.Now()})
 	}()
 	f()
 }

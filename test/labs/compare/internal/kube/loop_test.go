@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/leaderkube"
 	"github.com/seed-ff2cb582/leader/leadertest"
+	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
 
 func TestMain(m *testing.M) {
@@ -65,14 +67,16 @@ func (j *journal) begin(id string, number uint64) *term {
 func (j *journal) overlap() (longest time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for i, a := range j.terms {
-		for _, b := range j.terms[i+1:] {
-			end := a.ended
-			if end.IsZero() {
-				end = time.Now()
-			}
-			longest = max(longest, end.Sub(b.began))
+	var spans []overlap.Span
+	for i, t := range j.terms {
+		end := t.ended
+		if end.IsZero() {
+			end = time.Now()
 		}
+		spans = append(spans, overlap.Span{Who: fmt.Sprint(i), From: t.began.UnixNano(), To: end.UnixNano()})
+	}
+	for a, b := range overlap.Pairs(spans) {
+		longest = max(longest, spans[a].Shared(spans[b]))
 	}
 	return longest
 }

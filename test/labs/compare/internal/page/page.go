@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"text/template"
 
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
 	"github.com/seed-ff2cb582/leader/test/internal/reporting"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
 )
 
 //go:embed comparison.md.tmpl

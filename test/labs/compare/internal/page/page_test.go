@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
 	"github.com/seed-ff2cb582/leader/test/internal/storefigures"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
 )
 
 // sample is a report with something in every place.

@@ -18,7 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
 )
 
 // Colours that are told apart also by those who see fewer (Okabe and Ito), one

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
 	"github.com/seed-ff2cb582/leader/test/internal/reporting"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
 )
 
 // Short is the README's block: the rows that most readers look for, and the

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
-	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
 )
 
 // none stands where a library has no such figure.

@@ -1,0 +1,21 @@
+package peer
+
+import (
+	"runtime/debug"
+	"strings"
+)
+
+// Version is that of a module in this program; empty for one that is taken from
+// this repository.
+func Version(module string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range info.Deps {
+		if m.Path == module && m.Replace == nil {
+			return strings.TrimPrefix(m.Version, "v")
+		}
+	}
+	return ""
+}
