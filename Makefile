@@ -120,7 +120,8 @@ check: $(LINTER) ## format, lint (with vet), vulnerabilities, go.mod files, subj
 	@for dir in $(BESIDE); do echo "check: lint $$dir"; (cd $$dir && $(OUTSIDE) $(LINTER) run ./...) || exit 1; done
 	cd tools && $(OUTSIDE) go run ./vulncheck -tool $(BIN)/govulncheck $(ARGS) $(shell go list -m -f '{{.Dir}}')
 	tools/tidy.sh -check $(BESIDE)
-	@for platform in darwin/arm64 windows/amd64; do \
+	go test -run TestReferenceIsCurrent ./cmd/leader
+	@for platform in darwin/arm64 windows/amd64 linux/386; do \
 		echo "check: build for $$platform"; \
 		export GOFLAGS=-trimpath GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		packages=$$(go list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' work | grep -Ev '/(test|examples)(/|$$)') && \

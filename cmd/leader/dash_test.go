@@ -8,7 +8,11 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -214,7 +218,7 @@ func TestDashDemandsItsTokenOffLoopback(t *testing.T) {
 			t.Errorf("%s %s %v: status %d: %s", v.method, v.path, v.header, code, body)
 		}
 	}
-	if code, header, _ := (visit{http.MethodGet, "/", "", nil}).ask(t, base); code != http.StatusSeeOther || header.Get("Location") != "/login" {
+	if code, header, _ := (visit{http.MethodGet, "/", "", nil}).ask(t, base); code != http.StatusSeeOther || header.Get("Location") != "login" {
 		t.Errorf("status %d to %q", code, header.Get("Location"))
 	}
 	bearer := map[string]string{"Authorization": "Bearer " + token}
@@ -232,24 +236,24 @@ func TestDashDemandsItsTokenOffLoopback(t *testing.T) {
 		"none":             {http.MethodPost, "/login", "", form},
 		"the token in URL": {http.MethodPost, "/login?token=" + token, "", form},
 	} {
-		if _, header, _ := v.ask(t, base); header.Get("Location") != "/login?wrong" || header.Get("Set-Cookie") != "" {
+		if _, header, _ := v.ask(t, base); header.Get("Location") != "login?wrong" || header.Get("Set-Cookie") != "" {
 			t.Errorf("login with %s: to %q, cookie %q", name, header.Get("Location"), header.Get("Set-Cookie"))
 		}
 	}
 	// A link to a group outlives the question for the token; nothing else does,
 	// least of all to another site.
 	for path, want := range map[string]string{
-		"/?group=reports":                "/login?group=reports",
-		"/?group=//evil.example":         "/login?group=%2F%2Fevil.example",
-		"/?group=%22%3E%3Cscript%3E":     "/login",
-		"/?next=https://evil.example":    "/login",
-		"/?group=a.b&token=x&group=more": "/login?group=a.b",
+		"/?group=reports":                "login?group=reports",
+		"/?group=//evil.example":         "login?group=%2F%2Fevil.example",
+		"/?group=%22%3E%3Cscript%3E":     "login",
+		"/?next=https://evil.example":    "login",
+		"/?group=a.b&token=x&group=more": "login?group=a.b",
 	} {
 		if _, header, _ := (visit{http.MethodGet, path, "", nil}).ask(t, base); header.Get("Location") != want {
 			t.Errorf("%s: to %q, want %q", path, header.Get("Location"), want)
 		}
 	}
-	for path, want := range map[string]string{"/login?group=a.b": "/?group=a.b", "/login?group=//evil.example": "/?group=%2F%2Fevil.example"} {
+	for path, want := range map[string]string{"/login?group=a.b": "./?group=a.b", "/login?group=//evil.example": "./?group=%2F%2Fevil.example"} {
 		if _, header, _ := (visit{http.MethodPost, path, url.Values{"token": {token}}.Encode(), form}).ask(t, base); header.Get("Location") != want {
 			t.Errorf("%s: to %q, want %q", path, header.Get("Location"), want)
 		}
@@ -272,6 +276,53 @@ func TestDashDemandsItsTokenOffLoopback(t *testing.T) {
 	}
 	if !e.IsLeader() {
 		t.Error("the leader has left")
+	}
+}
+
+// A reverse proxy may serve the page below a path of its own.
+func TestDashWorksBelowAPathOfAProxy(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	const token = "correct-horse-battery"
+	base, _ := startServing(t, []string{"NATS_URL=" + l.url, "LEADER_DASH_TOKEN=" + token}, "dash", "--http", "127.0.0.1:0")
+	at, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/ops/", http.StripPrefix("/ops", httputil.NewSingleHostReverseProxy(at)))
+	proxy := httptest.NewServer(mux)
+	defer proxy.Close()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Jar: jar}
+	visit := func(what, want string, ask func() (*http.Response, error)) string {
+		t.Helper()
+		r, err := ask()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Body.Close() }()
+		body, err := io.ReadAll(r.Body)
+		if got := r.Request.URL.RequestURI(); err != nil || r.StatusCode != http.StatusOK || got != want {
+			t.Fatalf("%s: status %d at %s, want it at %s (%v)", what, r.StatusCode, got, want, err)
+		}
+		return string(body)
+	}
+	login := visit("the page", "/ops/login?group=a.b", func() (*http.Response, error) { return client.Get(proxy.URL + "/ops/?group=a.b") })
+	if !strings.Contains(login, `action="login?group=a.b"`) {
+		t.Fatalf("the form is sent elsewhere: %s", login)
+	}
+	page := visit("the login", "/ops/?group=a.b", func() (*http.Response, error) {
+		return client.PostForm(proxy.URL+"/ops/login?group=a.b", url.Values{"token": {token}})
+	})
+	script := visit("the script", "/ops/dash.js", func() (*http.Response, error) { return client.Get(proxy.URL + "/ops/dash.js") })
+	for _, text := range []string{login, page, script} {
+		if at := regexp.MustCompile(`(href=|src=|action=|fetch\(|EventSource\(|assign\()["\x60]/`).FindString(text); at != "" {
+			t.Errorf("a path begins at the root: %s", at)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func (g *gate) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(ctx))
 		case (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.URL.Path == "/":
 			// The visitor's part of the path is a group in its query.
-			http.Redirect(w, r, loginFor(r, false), http.StatusSeeOther) //nolint:gosec // a path of ours
+			seeOther(w, loginFor(r, false))
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a token is needed", http.StatusUnauthorized)
@@ -151,6 +151,7 @@ func (g *gate) sign(text string) string {
 // login takes the token from the form of the page /login, which keeps it out of
 // URLs.
 //
+// Without a path the cookie is for the one below which the browser sees the site.
 // SameSite has no other site's request bear the cookie, and HttpOnly keeps it
 // from scripts. Its end stands in it, signed, so that nothing has to be
 // remembered of visitors.
@@ -158,15 +159,23 @@ func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowBody)) // an error shows when reading
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if !g.open && !g.admits(r, r.PostFormValue("token")) {
-		http.Redirect(w, r, loginFor(r, true), http.StatusSeeOther) //nolint:gosec // as above
+		seeOther(w, loginFor(r, true))
 		return
 	}
 	until := strconv.FormatInt(time.Now().Add(visit).Unix(), 10)
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure follows the connection: on a plain one browsers would drop it
-		Name: cookieFor(r), Value: until + "." + g.sign(until), Path: "/", MaxAge: int(visit.Seconds()),
+		Name: cookieFor(r), Value: until + "." + g.sign(until), MaxAge: int(visit.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
-	http.Redirect(w, r, withGroup("/", r), http.StatusSeeOther)
+	seeOther(w, withGroup("./", r))
+}
+
+// seeOther leads a browser to another path of the site. The path is relative,
+// which http.Redirect would make absolute: behind a proxy the site may begin
+// below the root.
+func seeOther(w http.ResponseWriter, path string) {
+	w.Header().Set("Location", path)
+	w.WriteHeader(http.StatusSeeOther)
 }
 
 // form shows the page that asks for the token, and says so if the one before
@@ -174,16 +183,16 @@ func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 func (g *gate) form(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = g.page.Execute(w, map[string]any{ // who has left needs no answer
-		"Wrong": r.URL.Query().Has("wrong"), "Action": withGroup("/login", r),
+		"Wrong": r.URL.Query().Has("wrong"), "Action": withGroup("login", r),
 	})
 }
 
 // loginFor is the address of the form, which says so if the token was wrong.
 func loginFor(r *http.Request, wrong bool) string {
 	if !wrong {
-		return withGroup("/login", r)
+		return withGroup("login", r)
 	}
-	return withGroup("/login?wrong", r)
+	return withGroup("login?wrong", r)
 }
 
 // withGroup adds the group that a visitor asked for to a path of this site, so

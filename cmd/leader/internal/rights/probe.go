@@ -61,7 +61,7 @@ func Has(ctx context.Context, nc *nats.Conn, r Right) (bool, error) {
 
 // Impossible is a revision that no key ever has. Revisions are sequence numbers
 // of a stream, and stay far below.
-const Impossible = 1 << 62
+const Impossible uint64 = 1 << 62
 
 // harmless is a message to the right's subject that has no effect, whoever
 // takes it in.
@@ -72,7 +72,7 @@ func harmless(r Right) *nats.Msg {
 		return msg
 	}
 	msg.Header.Set(jetstream.ExpectedStreamHeader, r.stream)
-	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.Itoa(Impossible))
+	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(Impossible, 10))
 	return msg
 }
 

@@ -510,6 +510,17 @@ func (r *runner) wait(info leader.LeaderInfo) {
 	r.compareSlots(info)
 }
 
+// compareSlots warns, once, of a leader that counts other slots: more hosts than
+// either says may run the program. Each side sees the other where the other
+// leads a slot that both have.
+func (r *runner) compareSlots(info leader.LeaderInfo) {
+	theirs := info.Meta[slotsKey]
+	if r.c.Slots < 2 || theirs == "" || theirs == strconv.Itoa(r.c.Slots) || r.warned.Swap(true) {
+		return
+	}
+	r.say("warning: %q leads %s with --slots %s, and this host has --slots %d: give all hosts the same", info.ID, info.Group, theirs, r.c.Slots)
+}
+
 // once runs the program once, and reports whether it is to be started again.
 //
 // The order of the cases is the order of what binds. What cannot be run ends

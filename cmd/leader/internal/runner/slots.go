@@ -46,17 +46,6 @@ func withSlots(meta map[string]string, slots int) map[string]string {
 	return all
 }
 
-// compareSlots warns, once, of a leader that counts other slots: more hosts than
-// either says may run the program. Each side sees the other where the other
-// leads a slot that both have.
-func (r *runner) compareSlots(info leader.LeaderInfo) {
-	theirs := info.Meta[slotsKey]
-	if r.c.Slots < 2 || theirs == "" || theirs == strconv.Itoa(r.c.Slots) || r.warned.Swap(true) {
-		return
-	}
-	r.say("warning: %q leads %s with --slots %s, and this host has --slots %d: give all hosts the same", info.ID, info.Group, theirs, r.c.Slots)
-}
-
 // twin returns the slot in which another process leads under the name of this
 // one, and keeps its lease, or 0. A record that an earlier process of this host
 // left behind is waited for until its lease has run out. Only renewals tell the

@@ -298,7 +298,7 @@ class Row {
     this.calling = true;
     // One that is never answered must not be the last.
     const bound = { signal: AbortSignal.timeout(5 * patience) };
-    const r = await fetch("/api/candidates?group=" + encodeURIComponent(this.name), bound).catch(() => null);
+    const r = await fetch("api/candidates?group=" + encodeURIComponent(this.name), bound).catch(() => null);
     const roll = r && await r.json().catch(() => null);
     this.calling = false;
     if (!roll || !this.parts) return;
@@ -542,7 +542,7 @@ function take(m) {
 }
 
 function listen() {
-  const source = new EventSource("/api/events"), begun = performance.now();
+  const source = new EventSource("api/events"), begun = performance.now();
   const alive = () => { heard = performance.now(); brokenAt = 0; };
   // A path that swallows everything ends no stream, and refuses no request for one. Then another one is opened.
   const watch = setInterval(() => {
@@ -561,8 +561,8 @@ function listen() {
     // An answer that is no stream: the token is not good any more, or there are too many visitors.
     clearInterval(watch);
     setTimeout(async () => {
-      const r = await fetch("/", { method: "HEAD", redirect: "manual", signal: AbortSignal.timeout(patience) }).catch(() => null);
-      if (r && r.type === "opaqueredirect") location.assign("/login" + location.search); else listen();
+      const r = await fetch("./", { method: "HEAD", redirect: "manual", signal: AbortSignal.timeout(patience) }).catch(() => null);
+      if (r && r.type === "opaqueredirect") location.assign("login" + location.search); else listen();
     }, 2000);
   });
 }
@@ -611,7 +611,7 @@ function ask(op, g) {
 }
 
 async function propose(g, asked) {
-  const r = await fetch("/api/candidates?group=" + encodeURIComponent(g.group)).catch(() => null);
+  const r = await fetch("api/candidates?group=" + encodeURIComponent(g.group)).catch(() => null);
   if (!r || !r.ok) return;
   const all = (await r.json()).candidates.filter((c) => c.id !== g.leader);
   if ($("ask").order !== asked) return;
@@ -626,7 +626,7 @@ async function send(e) {
   out.textContent = "Asked. Waiting for the effect …";
   const order = { ...asked, successor: $("ask-successor").value, why: $("ask-why").value };
   try {
-    const r = await fetch("/api/control", {
+    const r = await fetch("api/control", {
       method: "POST", headers: { "Content-Type": "application/json", "Leader-Dash": "1" }, body: JSON.stringify(order),
     });
     const body = await r.json().catch(() => ({ error: r.statusText }));
