@@ -1,4 +1,4 @@
-package natslab_test
+package relay_test
 
 import (
 	"bufio"
@@ -8,8 +8,9 @@ import (
 	"net"
 	"runtime"
 	"testing"
+	"time"
 
-	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/relay"
 )
 
 // listen returns the address of a server, and what it is sent, by lines.
@@ -38,10 +39,10 @@ func listen(t *testing.T) (addr string, lines <-chan string) {
 	return l.Addr().String(), said
 }
 
-// A caller connects to a server by a proxy, and knows what the server hears.
+// A caller connects to a server by a relay, and knows what the server hears.
 type caller struct {
 	*testing.T
-	*natslab.Proxy
+	*relay.Relay
 
 	lines <-chan string
 }
@@ -49,7 +50,7 @@ type caller struct {
 func newCaller(t *testing.T) caller {
 	t.Helper()
 	server, lines := listen(t)
-	return caller{t, natslab.NewProxy(t, server), lines}
+	return caller{t, relay.New(t, server), lines}
 }
 
 func (c caller) connect() net.Conn {
@@ -70,22 +71,22 @@ func (c caller) hear(want string) {
 		if got != want {
 			c.Fatalf("it hears %q, want %q", got, want)
 		}
-	case <-natslab.Within(c).Done():
+	case <-time.After(time.Minute):
 		c.Fatalf("it never hears %q", want)
 	}
 }
 
-// keep waits until the proxy keeps something on its way to the server.
+// keep waits until the relay keeps something on its way to the server.
 func (c caller) keep() {
 	c.Helper()
-	for end := natslab.Within(c); !c.UnderWay(); runtime.Gosched() {
-		if end.Err() != nil {
+	for end := time.Now().Add(time.Minute); !c.UnderWay(); runtime.Gosched() {
+		if time.Now().After(end) {
 			c.Fatal("nothing is under way")
 		}
 	}
 }
 
-// ended waits until the proxy closes a connection.
+// ended waits until the relay closes a connection.
 func (c caller) ended(conn net.Conn) {
 	c.Helper()
 	if n, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || n != 0 {
@@ -101,7 +102,7 @@ func TestWhatAnAbandonedConnectionCarriedArrivesLate(t *testing.T) {
 	first := p.connect()
 	fmt.Fprintln(first, "a")
 	p.hear("a")
-	p.Hold(natslab.ToServer, natslab.ToClient)
+	p.Hold(relay.ToServer, relay.ToClient)
 	fmt.Fprintln(first, "b")
 	fmt.Fprintln(first, "c")
 	p.keep()
@@ -152,7 +153,7 @@ func TestASwallowedRequestIsLostAndIdleConnectionsEnd(t *testing.T) {
 		fmt.Fprintln(c, "a")
 		p.hear("a")
 	}
-	p.Hold(natslab.ToServer, natslab.ToClient)
+	p.Hold(relay.ToServer, relay.ToClient)
 	fmt.Fprintln(asking, "lost")
 	p.keep()
 	p.Swallow()
@@ -177,7 +178,7 @@ func TestAnswersAreCutWhereTheTestReturns(t *testing.T) {
 			_, _ = c.Write([]byte("answer"))
 		}
 	}()
-	p := natslab.NewProxyOf(t, l.Addr().String(), func(client io.Writer, server io.Reader) {
+	p := relay.NewOf(t, l.Addr().String(), func(client io.Writer, server io.Reader) {
 		_, _ = io.CopyN(client, server, 3)
 	})
 	c, err := net.Dial("tcp", p.Addr())

@@ -1,0 +1,327 @@
+// Package relay stands between clients and a server, and spoils what they send
+// to each other: a connection ends, bytes wait, answers are lost. The cases of
+// package judge use it, and so may tests of their own.
+package relay
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Relay passes TCP connections between clients and a server, and can spoil
+// them. It changes nothing but the time and the fate of the bytes, except where
+// a test passes the answers on itself: see [NewOf].
+//
+// It is the TCP relay of all tests and labs which may import it. cmd/leader is
+// tagged and cannot require this module, so internal/devtest has a smaller one.
+type Relay struct {
+	listener net.Listener
+	answers  Answers // nil: they pass as they come
+
+	mu     sync.Mutex
+	target string             // host:port of the server
+	moved  *sync.Cond         // the fields below changed
+	flow   [2]gate            // by direction
+	refuse bool               // new connections are closed at once
+	conns  map[net.Conn]*lane // by the connection from which a lane is read
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// Answers passes on what the server sends to one client. Its connection ends
+// when it returns.
+type Answers func(client io.Writer, server io.Reader)
+
+// A lane is one direction of one connection.
+type lane struct {
+	Direction
+	back  *lane // the other direction
+	lost  bool  // nothing passes, whatever the gate says
+	mute  bool  // nor does its end
+	waits bool  // a piece that was read has not passed yet
+}
+
+// A Direction is the way that bytes take through a Relay.
+type Direction int
+
+// The directions.
+const (
+	ToServer Direction = iota
+	ToClient
+)
+
+type gate struct {
+	held  bool          // nothing passes
+	delay time.Duration // each piece passes so much later
+}
+
+// New starts a relay to host:port, and stops it when the test ends.
+func New(tb testing.TB, target string) *Relay {
+	tb.Helper()
+	return NewOf(tb, target, nil)
+}
+
+// NewOf is [New] with a function that passes on the server's answers.
+// It may read them, and end the connection where it likes. Hold, Delay, Abandon
+// and Forget do not apply to them.
+func NewOf(tb testing.TB, target string, answers Answers) *Relay {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("relay: %v", err)
+	}
+	r := &Relay{target: target, listener: l, answers: answers, conns: make(map[net.Conn]*lane)}
+	r.moved = sync.NewCond(&r.mu)
+	r.wg.Go(r.accept)
+	tb.Cleanup(r.close)
+	return r
+}
+
+// Addr returns the relay's own host:port.
+func (r *Relay) Addr() string { return r.listener.Addr().String() }
+
+// Hold lets nothing pass in the given directions: a black hole, in which bytes
+// wait and connections stay open.
+func (r *Relay) Hold(ds ...Direction) { r.set(func(g *gate) { g.held = true }, ds) }
+
+// Resume ends Hold and Delay in both directions, and Cut. What was held passes
+// now.
+func (r *Relay) Resume() {
+	r.set(func(g *gate) { *g = gate{} }, []Direction{ToServer, ToClient})
+	r.mu.Lock()
+	r.refuse = false
+	r.mu.Unlock()
+}
+
+// Delay lets bytes pass in the given directions so much later.
+func (r *Relay) Delay(d time.Duration, ds ...Direction) { r.set(func(g *gate) { g.delay = d }, ds) }
+
+func (r *Relay) set(change func(*gate), ds []Direction) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range ds {
+		change(&r.flow[d])
+	}
+	r.moved.Broadcast()
+}
+
+// Drop closes all connections; what was held is lost. New ones are welcome.
+func (r *Relay) Drop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dropLocked()
+}
+
+func (r *Relay) dropLocked() {
+	for c := range r.conns {
+		_ = c.Close() // ends the copying, which cleans up
+	}
+	r.moved.Broadcast()
+}
+
+// Reset ends all connections as a peer does that has lost them (RST), in the
+// middle of whatever is under way. New ones are welcome.
+func (r *Relay) Reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.conns {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // it may be closed already
+		}
+	}
+	r.dropLocked()
+}
+
+// Abandon ends all connections for their clients alone, in order, so that they
+// come again at once. What is under way to the server, as it is while Hold
+// keeps it, stays so until Deliver, whatever new connections carry meanwhile.
+func (r *Relay) Abandon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c, l := range r.conns {
+		l.lost = true
+		if tcp, ok := c.(*net.TCPConn); ok && l.Direction == ToServer {
+			_ = tcp.CloseWrite() // it may be closed already
+		}
+	}
+}
+
+// Forget has nothing pass on the connections of now any more, and tells nobody,
+// as a load balancer does that forgets them. New connections pass.
+func (r *Relay) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.conns {
+		l.lost, l.mute = true, true
+	}
+}
+
+// Swallow forgets the connections on which Hold keeps something, and closes the
+// others, which a client would otherwise use next.
+func (r *Relay) Swallow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c, l := range r.conns {
+		if l.waits || l.back.waits {
+			l.lost, l.mute = true, true
+		} else {
+			_ = c.Close()
+		}
+	}
+	r.moved.Broadcast()
+}
+
+// Deliver has what is left of abandoned connections arrive at the server. They
+// end with that.
+func (r *Relay) Deliver() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.conns {
+		l.lost = l.lost && l.Direction != ToServer
+	}
+	r.moved.Broadcast()
+}
+
+// Connections returns how many clients are connected, without those that
+// Abandon, Forget or Swallow gave up.
+func (r *Relay) Connections() int { return r.count(func(l *lane) bool { return !l.lost }) }
+
+// UnderWay reports whether something that clients have sent waits in the relay.
+func (r *Relay) UnderWay() bool { return r.count(func(l *lane) bool { return l.waits }) > 0 }
+
+// count counts lanes to the server.
+func (r *Relay) count(counts func(*lane) bool) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.conns {
+		if l.Direction == ToServer && counts(l) {
+			n++
+		}
+	}
+	return n
+}
+
+// Cut closes all connections and refuses new ones until Resume.
+func (r *Relay) Cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuse = true
+	r.dropLocked()
+}
+
+// Redirect has new connections go to another server, and ends those to the one
+// of before, as what stands before a pair of servers does after a failover.
+func (r *Relay) Redirect(target string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.target = target
+	r.dropLocked()
+}
+
+func (r *Relay) close() {
+	_ = r.listener.Close()
+	r.mu.Lock()
+	r.closed = true
+	r.dropLocked()
+	r.mu.Unlock()
+	r.wg.Wait()
+}
+
+func (r *Relay) accept() {
+	for {
+		client, err := r.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		r.mu.Lock()
+		refuse := r.refuse || r.closed
+		r.mu.Unlock()
+		if refuse {
+			_ = client.Close()
+			continue
+		}
+		r.wg.Go(func() { r.join(client) })
+	}
+}
+
+func (r *Relay) join(client net.Conn) {
+	r.mu.Lock()
+	target := r.target
+	r.mu.Unlock()
+	server, err := net.Dial("tcp", target)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	up, down := &lane{Direction: ToServer}, &lane{Direction: ToClient}
+	up.back, down.back = down, up
+	r.mu.Lock()
+	welcome := !r.refuse && !r.closed && target == r.target
+	if welcome {
+		r.conns[client], r.conns[server] = up, down
+	}
+	r.mu.Unlock()
+	if !welcome {
+		_, _ = client.Close(), server.Close()
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { r.copy(server, client, up) })
+	both.Go(func() { r.copy(client, server, down) })
+	both.Wait()
+	r.mu.Lock()
+	delete(r.conns, client)
+	delete(r.conns, server)
+	r.mu.Unlock()
+}
+
+// copy moves bytes until either side is closed, and then closes both.
+func (r *Relay) copy(dst, src net.Conn, l *lane) {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !l.mute || r.closed {
+			_, _ = dst.Close(), src.Close()
+		}
+		r.moved.Broadcast()
+	}()
+	if l.Direction == ToClient && r.answers != nil {
+		r.answers(dst, src)
+		return
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := src.Read(buf)
+		if n > 0 && (!r.pass(src, l) || write(dst, buf[:n]) != nil) || err != nil {
+			return
+		}
+	}
+}
+
+func write(w io.Writer, b []byte) error {
+	_, err := w.Write(b)
+	return err
+}
+
+// pass waits until bytes may pass, and reports whether the relay is still open.
+func (r *Relay) pass(src net.Conn, l *lane) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if delay := r.flow[l.Direction].delay; delay > 0 {
+		r.mu.Unlock()
+		time.Sleep(delay) //nolint:forbidigo // this is the fault, not a wait for something
+		r.mu.Lock()
+	}
+	l.waits = true
+	for (l.lost || r.flow[l.Direction].held) && !r.closed && open(src) {
+		r.moved.Wait()
+	}
+	l.waits = false
+	return !r.closed
+}
+
+// open reports whether this side has not closed c.
+func open(c net.Conn) bool { return c.SetReadDeadline(time.Time{}) == nil }
