@@ -12,29 +12,7 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	judge.Run(t, func(t testing.TB) storetest.Harness {
-		file := filepath.Join(t.TempDir(), "leader.db")
-		open := func(t testing.TB) *sqlitestore.Store {
-			s, err := sqlitestore.Open(t.Context(), file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
-			s.Pace(25 * time.Millisecond) // as an election's heartbeat would
-			return s
-		}
-		return storetest.Harness{
-			Open: func(t testing.TB) store.Store { return open(t) },
-			Delete: func(key string) error {
-				_, err := open(t).DB().Exec("DELETE FROM leader WHERE key = ?", key)
-				return err
-			},
-			Visible: func(key string) (there bool, err error) {
-				err = open(t).DB().QueryRow("SELECT count(*) FROM leader WHERE key = ? AND NOT tombstone", key).Scan(&there)
-				return there, err
-			},
-		}
-	}, judge.Options{
+	judge.Run(t, func(testing.TB) judge.Subject { return judge.Subject{Registers: inFile} }, judge.Options{
 		Histories: 50, // each write is synced to the disk
 		Caps: storetest.Caps{
 			NoPut:       "an UPDATE that leaves the revision alone breaks the table's rules",
@@ -43,4 +21,29 @@ func TestStore(t *testing.T) {
 			MaxValue:    store.MaxValue,
 		},
 	})
+}
+
+// inFile makes the registers of a file of their own.
+func inFile(t testing.TB) judge.Registers {
+	file := filepath.Join(t.TempDir(), "leader.db")
+	open := func(t testing.TB) *sqlitestore.Store {
+		s, err := sqlitestore.Open(t.Context(), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		s.Pace(25 * time.Millisecond) // as an election's heartbeat would
+		return s
+	}
+	return judge.Registers{Harness: storetest.Harness{
+		Open: func(t testing.TB) store.Store { return open(t) },
+		Delete: func(key string) error {
+			_, err := open(t).DB().Exec("DELETE FROM leader WHERE key = ?", key)
+			return err
+		},
+		Visible: func(key string) (there bool, err error) {
+			err = open(t).DB().QueryRow("SELECT count(*) FROM leader WHERE key = ? AND NOT tombstone", key).Scan(&there)
+			return there, err
+		},
+	}}
 }

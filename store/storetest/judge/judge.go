@@ -1,12 +1,22 @@
 // Package judge judges an implementation of package store fully, with one call:
 //
 //	func TestStore(t *testing.T) {
-//		judge.Run(t, func(t testing.TB) storetest.Harness {
-//			server := startServer(t) // registers that no other test uses
-//			return storetest.Harness{
-//				Open:      func(t testing.TB) store.Store { return mystore.Dial(t, server.Addr()) },
-//				Delete:    server.Admin().Delete,
-//				Interrupt: server.Restart,
+//		judge.Run(t, func(tb testing.TB) judge.Subject {
+//			server := startServer(tb) // used by no other test
+//			return judge.Subject{
+//				Registers: func(tb testing.TB) judge.Registers {
+//					table := server.NewTable(tb)
+//					return judge.Registers{
+//						Harness: storetest.Harness{
+//							Open:      func(tb testing.TB) store.Store { return mystore.Dial(tb, server.Addr(), table) },
+//							Delete:    server.Admin(table).Delete,
+//							Interrupt: server.DropClients,
+//						},
+//						At: func(tb testing.TB, addr string) store.Store { return mystore.Dial(tb, addr, table) },
+//					}
+//				},
+//				Addrs:     []string{server.Addr()},
+//				Processes: []judge.Process{judge.ProcessOf("the server", server)},
 //			}
 //		}, judge.Options{Caps: storetest.Caps{
 //			NoPut:   "the server has no unconditional write",
@@ -14,20 +24,14 @@
 //		}})
 //	}
 //
-// The subtests are
+// Each [Case] is a subtest. A case that needs what the [Subject] lacks is
+// skipped, and the output contains the reason: with Registers alone the store is
+// judged by the contract, by histories and by elections.
 //
-//	Contract     each claim of package store, one by one (package storetest)
-//	Histories    what many clients were told while they contended, without faults
-//	             and across interruptions, and whether one order of their writes
-//	             explains it (package histories, by porcupine)
-//	Elections    elections over the store: handover, crash, priority, pause,
-//	             fencing, observers, and never two leaders (package elections)
-//
-// It finds what a careful reading does not: a client that repeats a write by
-// itself, a read and a write that are not one step, a revision that is given
-// twice, an outcome that claims too much. It does not find what only a server's
-// own faults show, such as an acknowledged write that is lost with its disk:
-// [histories.Trial.WithFaults] takes faults of the test's own.
+// The cases find what a careful reading does not: a client that repeats a write
+// by itself, a read and a write that are not one step, a revision that is given
+// twice, an outcome that claims too much. What only a technology of its own
+// shows, such as the words of a server's refusals, remains for tests of its own.
 //
 // The package is a module of its own, for porcupine's sake. A store that is to
 // need nothing but package store has its tests in a module of their own, too,
@@ -35,26 +39,65 @@
 package judge
 
 import (
-	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/storetest"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/histories"
 )
 
+// A Case is something that a store is judged by, and the name of its subtest.
+type Case string
+
+// The cases.
+const (
+	// Contract is each claim of package store by itself: see package storetest.
+	Contract Case = "Contract"
+	// Elections are handover, crash, priority, pause, fencing and observers,
+	// and never two leaders: see package elections.
+	Elections Case = "Elections"
+	// Histories are what many clients were told while they contended, and
+	// whether one order of their writes explains it: see package histories.
+	Histories Case = "HistoriesAreLinearizable"
+	// LostAnswers are writes that the server applies, and whose answers do not
+	// reach the store: they are of unknown outcome, and are sent once.
+	LostAnswers Case = "LostAnswersAreUnknownAndWritesSentOnce"
+	// Unsent are writes that cannot leave: they have no effect, now or later,
+	// and the store reports that.
+	Unsent Case = "WritesThatNeverLeftAreTransient"
+	// Invalid are keys and values that the store refuses without its server.
+	Invalid Case = "InvalidKeysAndValuesAreRefusedWithoutTheServer"
+	// Closed are calls of a store that was closed, or whose connection was.
+	Closed Case = "ClosedStoresStayClosed"
+	// Frozen is a write to a server that does not answer for a while: its
+	// outcome is unknown, and it may be applied later.
+	Frozen Case = "WritesToAFrozenServerAreUnknown"
+	// Kept is what was acknowledged, or read, before a server was killed.
+	Kept Case = "AcknowledgedWritesAndReadsSurviveKills"
+	// Faults is a history while the servers and the ways to them are harmed.
+	Faults Case = "HistoryWithFaultsIsLinearizable"
+	// Outlived are elections that find a leader after each harm.
+	Outlived Case = "ElectionsOutliveTheirServers"
+	// Forgotten is an election whose leader's record is lost: a candidate that
+	// starts then leads only after the former leader's lease.
+	Forgotten Case = "ALeaderThatIsForgottenHasNoSecondBesideIt"
+)
+
 // Options say what a store cannot do, and how it may be asked. The zero value
 // is a store that can do everything.
 type Options struct {
-	// Caps are those of the contract. Where there are no interruptions, none
-	// meet the histories either.
+	// Caps are those of the contract. Patience is for all cases.
 	storetest.Caps
+	// Cases are those that are judged. The default is all of them.
+	Cases []Case
 
 	// Histories is how many histories without faults are recorded. The default
 	// is 300, which takes some seconds where a write takes a millisecond.
 	Histories int
+	// Writes is how many writes each of them has at least. The default is 40.
+	Writes int
 	// Seed decides the order of the histories' calls. Zero draws one; what was
 	// drawn is logged.
 	Seed uint64
@@ -63,82 +106,131 @@ type Options struct {
 	// have replaced it. Conflicts are then left out of the order of writes.
 	StaleConflicts bool
 
-	// Lease is the shortest lease of the elections. The default is 600 ms; a
-	// store whose calls take long needs more.
+	// Rounds is how often an election meets each harm. The default is once. A
+	// history meets each fault twice as often.
+	Rounds int
+	// Keys is how many registers a history with faults writes. The default is
+	// 3: see [histories.Faulted].
+	Keys int
+	// Enough returns what a history with faults still lacks: see
+	// [histories.Faulted].
+	Enough func(histories.Tally) error
+
+	// Lease is the shortest lease of the elections. The default is 600 ms, and
+	// 1 s where servers are harmed; a store whose calls take long needs more.
 	Lease time.Duration
 	// CoolsDown tells that each promotion waits for a lease, since the store's
 	// Check reports that it may forget.
 	CoolsDown bool
+	// LateWritesLand tells that a frozen server executes what it was sent when
+	// it goes on, whatever has become of the connection.
+	LateWritesLand bool
 }
 
-// interruptions is how many of them a history meets.
-const interruptions = 5
-
-// Run examines the store as subtests of t. It calls newHarness once for each
-// claim of the contract, and once for each of the other subtests.
-func Run(t *testing.T, newHarness storetest.Factory, opts Options) {
+// Run judges the store by each case as a subtest of t, which run at the same
+// time. It calls start once for those that leave the server in peace, and once
+// for each of the others.
+func Run(t *testing.T, start func(tb testing.TB) Subject, opts Options) {
 	t.Helper()
-	t.Run("Contract", func(t *testing.T) { storetest.Run(t, newHarness, opts.Caps) })
-	t.Run("Histories", func(t *testing.T) { Histories(t, newHarness, opts) })
-	t.Run("Elections", func(t *testing.T) {
-		h := newHarness(t)
-		elections.Run(t, elections.Harness{Open: h.Open, Delete: h.Delete, TTL: opts.Lease, CoolsDown: opts.CoolsDown})
+	if opts.Patience <= 0 {
+		opts.Patience = time.Minute
+	}
+	cases := slices.DeleteFunc(slices.Clone(methods[:]), func(c method) bool {
+		return len(opts.Cases) > 0 && !slices.Contains(opts.Cases, c.name)
 	})
+	var shared *Subject
+	if slices.ContainsFunc(cases, func(c method) bool { return !c.harms }) {
+		shared = new(start(t))
+	}
+	for _, c := range cases {
+		t.Run(string(c.name), func(t *testing.T) {
+			t.Parallel()
+			x := &exam{T: t, opts: opts}
+			if shared != nil {
+				x.subject = *shared
+				x.skipIf(c.lacks)
+			}
+			if c.harms {
+				x.subject = start(t)
+				x.skipIf(c.lacks)
+			}
+			c.judge(x)
+		})
+	}
 }
 
-// Histories is that part of [Run].
-func Histories(t *testing.T, newHarness storetest.Factory, opts Options) {
-	t.Helper()
-	trial := histories.Trial{
-		Judge:    histories.Judge{CurrentConflicts: !opts.StaleConflicts},
-		Seed:     opts.Seed,
-		Patience: opts.Patience,
-	}
-	n := opts.Histories
-	if n <= 0 {
-		n = 300
-	}
-	t.Run("WithoutFaults", func(t *testing.T) {
-		h := newHarness(t)
-		var sides [][]store.Store
-		for range 4 {
-			sides = append(sides, clients(t, h, 3))
-		}
-		report(t)(trial.WithoutFaults(t.Context(), n, sides...))
-	})
-	t.Run("AcrossInterruptions", func(t *testing.T) {
-		if opts.NoInterrupt != "" {
-			t.Skip(opts.NoInterrupt)
-		}
-		h := newHarness(t)
-		if h.Interrupt == nil {
-			t.Fatal("Harness.Interrupt is nil: provide it, or say in Caps.NoInterrupt why the store has none")
-		}
-		report(t)(trial.WithFaults(t.Context(), histories.Faulted{
-			Stores: clients(t, h, 4),
-			Faults: []histories.Fault{{Name: "interruption", Happen: func(*rand.Rand) error { return h.Interrupt() }}},
-			Rounds: interruptions,
-		}))
-	})
+// A method is how a case is judged.
+type method struct {
+	name  Case
+	harms bool                        // so that it has servers of its own
+	lacks func(Subject) (what string) // why a subject cannot be judged so; nil if each can
+	judge func(*exam)
 }
 
-func clients(t *testing.T, h storetest.Harness, n int) []store.Store {
-	t.Helper()
-	cs := make([]store.Store, n)
-	for i := range cs {
-		cs[i] = h.Open(t)
-	}
-	return cs
+var methods = [...]method{
+	{Contract, true, nil, (*exam).contract},
+	{Elections, false, nil, (*exam).elections},
+	{Histories, false, nil, (*exam).histories},
+	{LostAnswers, true, noWay, (*exam).lostAnswers},
+	{Unsent, false, noWay, (*exam).unsent},
+	{Invalid, false, noWay, (*exam).invalid},
+	{Closed, false, nil, (*exam).closed},
+	{Frozen, true, nothingFreezes, (*exam).frozen},
+	{Kept, true, nothingDurable, (*exam).kept},
+	{Faults, true, nil, (*exam).faults},
+	{Outlived, true, nothingHarms, (*exam).outlived},
+	{Forgotten, true, nothingForgets, (*exam).forgotten},
 }
 
-// report logs what a trial consisted of, and what it found.
-func report(t *testing.T) func(histories.Tally, error) {
-	t.Helper()
-	return func(tally histories.Tally, err error) {
-		t.Helper()
-		t.Log(tally)
-		if err != nil {
-			t.Error(err)
-		}
+func (x *exam) skipIf(lacks func(Subject) string) {
+	if lacks == nil {
+		return
 	}
+	if what := lacks(x.subject); what != "" {
+		x.Skip(what)
+	}
+}
+
+func noWay(s Subject) string {
+	if len(s.Addrs) == 0 {
+		return "Subject.Addrs is empty: there is no way to a server that could be spoiled"
+	}
+	return ""
+}
+
+func nothingFreezes(s Subject) string {
+	if _, ok := s.process(freezable); !ok && len(s.Addrs) == 0 {
+		return "none of Subject.Processes freezes, and Subject.Addrs is empty"
+	}
+	return ""
+}
+
+func nothingDurable(s Subject) string {
+	if _, ok := s.process(durable); !ok {
+		return "none of Subject.Processes can be killed and keeps what it acknowledged"
+	}
+	return ""
+}
+
+func nothingHarms(s Subject) string {
+	if len(s.Processes) == 0 && len(s.Addrs) == 0 && s.FailOver == nil {
+		return "Subject has neither Processes nor Addrs, nor FailOver: nothing can be harmed"
+	}
+	return ""
+}
+
+func nothingForgets(s Subject) string {
+	if _, ok := s.process(forgetful); !ok || len(s.Addrs) == 0 {
+		return "none of Subject.Processes forgets, or Subject.Addrs is empty"
+	}
+	return ""
+}
+
+func (x *exam) contract() {
+	storetest.Run(x.T, func(tb testing.TB) storetest.Harness { return x.subject.Registers(tb).Harness }, x.opts.Caps)
+}
+
+func (x *exam) elections() {
+	h := x.registers()
+	elections.Run(x.T, elections.Harness{Open: h.Open, Delete: h.Delete, TTL: x.opts.Lease, CoolsDown: x.opts.CoolsDown})
 }

@@ -17,22 +17,25 @@ import (
 
 func TestTheMemoryStorePasses(t *testing.T) {
 	t.Parallel()
-	judge.Run(t, func(t testing.TB) storetest.Harness {
-		st := memstore.New()
-		return storetest.Harness{
-			Open:   func(testing.TB) store.Store { return st },
-			Delete: func(key string) error { st.Delete(key); return nil },
-			Put:    func(key string, value []byte) error { st.Put(key, value); return nil },
-			Purge:  func(key string) error { st.Purge(key); return nil },
-			Visible: func(key string) (bool, error) {
-				e, err := st.Get(t.Context(), key)
-				return e.Revision != 0 && !e.Tombstone, err
-			},
-		}
-	}, judge.Options{
+	judge.Run(t, func(testing.TB) judge.Subject { return judge.Subject{Registers: inMemory} }, judge.Options{
 		Histories: 50,
 		Caps:      storetest.Caps{NoInterrupt: "memory has no connection that could break", MaxValue: 1 << 20},
 	})
+}
+
+// inMemory are the registers of a memory store, which is a claim's own.
+func inMemory(t testing.TB) judge.Registers {
+	st := memstore.New()
+	return judge.Registers{Harness: storetest.Harness{
+		Open:   func(testing.TB) store.Store { return st },
+		Delete: func(key string) error { st.Delete(key); return nil },
+		Put:    func(key string, value []byte) error { st.Put(key, value); return nil },
+		Purge:  func(key string) error { st.Purge(key); return nil },
+		Visible: func(key string) (bool, error) {
+			e, err := st.Get(t.Context(), key)
+			return e.Revision != 0 && !e.Tombstone, err
+		},
+	}}
 }
 
 // An honest server executes one command at a time, and none of them has a

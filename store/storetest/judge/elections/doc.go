@@ -14,4 +14,6 @@
 // terms that did not grow. Nothing depends on a fast machine: with the long
 // lease nothing expires while a test waits, and with the short one everything
 // does soon.
+//
+// A [Party] is the candidates of a test that harms their servers.
 package elections
