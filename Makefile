@@ -94,7 +94,7 @@ else
 	@$(RACETEST) -shuffle=on -p 2 -tags kube $(LABTESTS)
 	cd test/labs/compare && $(OUTSIDE) $(GOTEST) -count=1 ./...
 	cd examples/operator && $(OUTSIDE) $(GOTEST) -count=1 ./...
-	LEADER_POSTGRESQL=18 $(GOTEST) -count=1 -run '^(TestElections|TestShortHistoriesAreLinearizable)$$' ./test/labs/stores/pgstore -args -histories 50
+	LEADER_POSTGRESQL=18 $(GOTEST) -count=1 -run '^TestStore$$/^(Elections|HistoriesAreLinearizable)$$' ./test/labs/stores/pgstore -args -histories 50
 	@# From this seed on six rounds have leases of different lengths, and records that expire: with a marker, unseen, too early.
 	go run ./test/labs/chaos --seed 588 --rounds 6 --episodes 4
 	go run ./test/labs/chaos --mutant from-the-answer

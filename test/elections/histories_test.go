@@ -12,6 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/store/storetest"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/histories"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -20,112 +22,89 @@ import (
 // historiesBucket is where the histories happen; each has keys of its own.
 const historiesBucket = "histories"
 
-// openStores makes the bucket, and a store over each connection and one that no
-// fault meets.
-func openStores(t *testing.T, replicas int, sound *nats.Conn, conns []*nats.Conn) []store.Store {
-	t.Helper()
-	natslab.Eventually(t, "bucket made", func(ctx context.Context) error {
-		js := natslab.JetStream(t, sound)
+// registers are those of the bucket, which is made. What a client publishes
+// while it is not connected waits in its buffer, as by default, and is sent
+// when it is back.
+func registers(tb testing.TB, replicas int, connect func(testing.TB, ...nats.Option) *nats.Conn) judge.Registers {
+	tb.Helper()
+	nc := connect(tb)
+	natslab.Eventually(tb, "bucket made", func(ctx context.Context) error {
+		js := natslab.JetStream(tb, nc)
 		if err := natsstore.EnsureBucket(ctx, js, natsstore.BucketConfig{Bucket: historiesBucket, Replicas: replicas}); err != nil {
 			return err
 		}
 		_, err := js.KeyValue(ctx, historiesBucket)
 		return err
 	})
-	var stores []store.Store
-	for _, nc := range append(conns, sound) {
+	over := func(tb testing.TB, nc *nats.Conn) store.Store {
+		tb.Helper()
 		st, err := natsstore.New(nc, historiesBucket, natsstore.Options{})
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
-		t.Cleanup(st.Close)
-		stores = append(stores, st)
+		tb.Cleanup(st.Close)
+		return st
 	}
-	return stores
+	return judge.Registers{
+		Harness: storetest.Harness{Open: func(tb testing.TB) store.Store { return over(tb, connect(tb)) }},
+		At: func(tb testing.TB, addr string) store.Store {
+			return over(tb, natslab.Connect(tb, "nats://"+addr, nats.IgnoreDiscoveredServers(), nats.ReconnectBufSize(8<<20)))
+		},
+	}
 }
 
-// spoiled are the faults of the way to a server, as every store meets them, and
-// a delay.
-func spoiled(proxies []*natslab.Proxy) []trial.Fault {
-	return append(trial.Spoil(proxies...), trial.Fault{Name: "delay", Happen: func(r *rand.Rand) {
-		p := proxies[r.IntN(len(proxies))]
-		p.Delay(30*time.Millisecond, natslab.ToServer, natslab.ToClient)
-		trial.Last(r, 500)
-		p.Resume()
-	}}, trial.Fault{Name: "no way to the server and back", Happen: func(r *rand.Rand) {
-		p := proxies[r.IntN(len(proxies))]
-		p.Hold(natslab.ToServer, natslab.ToClient)
-		trial.Last(r, 800)
-		p.Resume()
+// withFaults are the options of a history. The asynchronous writes are those of
+// elections.
+func withFaults() judge.Options {
+	return trial.Flags(judge.Options{Cases: []judge.Case{judge.Faults}, Enough: func(c histories.Tally) error {
+		if c.Writes < 500 || c.Acknowledged < 100 || c.Conflicts < 50 || c.Unknown < 10 || c.Async < 100 {
+			return fmt.Errorf("too little: %v", c)
+		}
+		return nil
 	}})
-}
-
-// behind returns proxies to the servers, in turns, with a connection by each.
-// What a client publishes while it is not connected waits in its buffer, as by
-// default, and is sent when it is back.
-func behind(t *testing.T, n int, servers ...string) (proxies []*natslab.Proxy, conns []*nats.Conn) {
-	t.Helper()
-	for i := range n {
-		p := natslab.NewProxy(t, servers[i%len(servers)])
-		proxies = append(proxies, p)
-		conns = append(conns, natslab.Connect(t, p.URL(), nats.IgnoreDiscoveredServers(), nats.ReconnectBufSize(8<<20)))
-	}
-	return proxies, conns
-}
-
-// enough is what a history must have had to count. The asynchronous writes are
-// those of elections.
-func enough(c histories.Tally) error {
-	if c.Async < 100 {
-		return fmt.Errorf("%d asynchronous writes, want 100", c.Async)
-	}
-	return trial.Least(500, 100, 50, 10)(c)
 }
 
 func TestBucketOnOneServerIsLinearizable(t *testing.T) {
 	t.Parallel()
-	srv := natslab.Start(t)
-	proxies, conns := behind(t, 5, srv.Addr())
-	trial.HistoryWithFaults(t, histories.Judge{CurrentConflicts: true}, trial.Faulted{
-		Stores: openStores(t, 1, srv.Connect(t), conns),
-		Faults: append(spoiled(proxies), trial.Fault{Name: "the server restarts", Happen: func(*rand.Rand) { srv.Restart() }}),
-		Enough: enough,
-	})
+	judge.Run(t, func(tb testing.TB) judge.Subject {
+		srv := natslab.Start(tb)
+		return judge.Subject{
+			Registers: func(tb testing.TB) judge.Registers { return registers(tb, 1, srv.Connect) },
+			Addrs:     []string{srv.Addr()},
+			Processes: []judge.Process{{Name: "the server", Kill: srv.Stop, Run: srv.Run}},
+		}
+	}, withFaults())
 }
 
 // The servers are processes, and die as such. Conflicts are left out of the
 // order: see the package's documentation.
 func TestBucketInAClusterIsLinearizable(t *testing.T) {
 	t.Parallel()
-	cluster := natslab.StartProcesses(t, 3, "")
-	var servers []string
-	for _, p := range cluster.Nodes {
-		servers = append(servers, p.Addr())
-	}
-	proxies, conns := behind(t, 6, servers...)
-	sound := cluster.Connect(t)
-	stores := openStores(t, 3, sound, conns)
-	faults := append(spoiled(proxies),
-		trial.Fault{Name: "kill", Happen: func(r *rand.Rand) {
-			p := cluster.Nodes[r.IntN(3)]
-			p.Kill()
-			<-time.After(rand.N(time.Second))
-			p.Run()
-			cluster.AwaitReady()
-		}},
-		trial.Fault{Name: "kill of the stream's leader", Happen: func(*rand.Rand) {
-			p := cluster.StreamLeader(sound, "KV_"+historiesBucket)
-			p.Kill()
-			<-time.After(rand.N(time.Second))
-			p.Run()
-			cluster.AwaitReady()
-		}},
-		trial.Fault{Name: "step-down of the stream's leader", Happen: func(*rand.Rand) {
-			// It may have none just now, which is a fault as well.
-			_, _ = sound.Request("$JS.API.STREAM.LEADER.STEPDOWN.KV_"+historiesBucket, nil, 2*time.Second)
-		}},
-	)
-	trial.HistoryWithFaults(t, histories.Judge{}, trial.Faulted{Stores: stores, Faults: faults, Enough: enough})
+	opts := withFaults()
+	opts.StaleConflicts = true
+	judge.Run(t, func(tb testing.TB) judge.Subject {
+		cluster := natslab.StartProcesses(tb, 3, "")
+		nc := cluster.Connect(tb)
+		var down *natslab.Process
+		kill := func(p *natslab.Process) { down = p; p.Kill() }
+		run := func() { down.Run(); cluster.AwaitReady() }
+		s := judge.Subject{
+			Registers: func(tb testing.TB) judge.Registers { return registers(tb, 3, cluster.Connect) },
+			Processes: []judge.Process{
+				{Name: "a server", Spare: true, Run: run, Kill: func() { kill(cluster.Nodes[rand.IntN(3)]) }},
+				{Name: "the stream's leader", Spare: true, Run: run, Kill: func() { kill(cluster.StreamLeader(nc, "KV_"+historiesBucket)) }},
+			},
+			Faults: []histories.Fault{{Name: "step-down of the stream's leader", Happen: func(*rand.Rand) error {
+				// It may have none just now, which is a fault as well.
+				_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN.KV_"+historiesBucket, nil, 2*time.Second)
+				return nil
+			}}},
+		}
+		for _, node := range cluster.Nodes {
+			s.Addrs = append(s.Addrs, node.Addr())
+		}
+		return s
+	}, opts)
 }
 
 // blind is a store whose writes forget what they expect, and are honest
@@ -146,7 +125,8 @@ func (b blind) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error
 func TestStoreThatForgetsTheExpectedRevisionIsCondemned(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
-	stores := openStores(t, 1, srv.Connect(t), []*nats.Conn{srv.Connect(t), srv.Connect(t)})
+	regs := registers(t, 1, srv.Connect)
+	stores := []store.Store{regs.Open(t), regs.Open(t), regs.Open(t)}
 	kv, err := natslab.JetStream(t, srv.Connect(t)).KeyValue(natslab.Within(t), historiesBucket)
 	if err != nil {
 		t.Fatal(err)

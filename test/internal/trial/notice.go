@@ -2,6 +2,7 @@ package trial
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,17 +15,32 @@ import (
 // meanwhile.
 const noticing = 400 * time.Millisecond
 
+// Opened are the stores that a harness has opened. The zero value has none.
+type Opened struct {
+	mu     sync.Mutex
+	stores []store.Store
+}
+
+// Add takes a store in, and returns it.
+func (o *Opened) Add(s store.Store) store.Store {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stores = append(o.stores, s)
+	return s
+}
+
 // Noticed waits until each of the stores has noticed that it is cut off. An
 // interruption between two looks of a store that goes by the clock is none.
-func Noticed(stores []store.Store) {
-	cutOff := func(s store.Store) bool {
+func (o *Opened) Noticed() {
+	o.mu.Lock()
+	stores := slices.Clone(o.stores)
+	o.mu.Unlock()
+	connected := func(s store.Store) bool {
 		c, ok := s.(store.ConnReporter)
-		return ok && c.ConnState() != store.Connected
+		return !ok || c.ConnState() == store.Connected
 	}
-	for deadline := time.Now().Add(noticing); time.Now().Before(deadline); <-time.After(time.Millisecond) {
-		if !slices.ContainsFunc(stores, func(s store.Store) bool { return !cutOff(s) }) {
-			return
-		}
+	for deadline := time.Now().Add(noticing); time.Now().Before(deadline) && slices.ContainsFunc(stores, connected); {
+		<-time.After(time.Millisecond)
 	}
 }
 

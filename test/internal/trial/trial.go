@@ -1,18 +1,9 @@
 // Package trial holds what the tests of all stores on real servers have in
-// common: calls that have to succeed, histories of many clients, the outcomes
-// of writes whose answers are lost, and elections that outlive harm. What is
-// particular to a store, its servers and their faults, stays with its tests:
+// common, besides the cases of package judge: calls that have to succeed,
+// answers that a test gives in a server's place, what a watch delivers.
 //
-//	trial.Histories(t, judge, 8, func(int) []store.Store { return … })
-//	trial.HistoryWithFaults(t, judge, trial.Faulted{
-//		Stores: …, // the last by a way that no fault spoils
-//		Faults: append(trial.Spoil(proxies...), trial.Fault{Name: "freeze", Happen: …}),
-//	})
-//	trial.LostAnswers(t, trial.Way{Addr: srv.Addr(), Open: …})
-//	trial.Frozen(t, s, srv)
-//	trial.Outlive(t, time.Second, trial.NewWays(t, 3, srv.Addr()), open, trial.Harms("the server", srv)...)
-//
-// The flags -histories, -writes, -seed and -outlive belong to this package.
+// The flags -histories, -writes, -seed and -outlive belong to this package:
+// see [Flags].
 package trial
 
 import (

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,18 +25,14 @@ func TestOutcomes(t *testing.T) {
 	cluster := consullab.Start(t, 1)
 	node := cluster.Nodes[0]
 	for name, judge := range map[string]func(*testing.T, *consullab.Node){
-		"WritesWhoseAnswersAreLostAreUnknown":      lostAnswers,
-		"WriteWithoutConnectionIsNeverSent":        withoutConnection,
 		"WriteUnderAnEndedContextIsNeverSent":      endedContext,
 		"OfTwoEqualWritesOneWins":                  equalWrites,
 		"AWriteThatChangesNothingIsNoSuccess":      nothingNew,
 		"RepetitionByTheTransportIsNoConflict":     repeated,
 		"AnswersAreTakenForWhatTheyProve":          answers,
-		"EveryCallOnAClosedStoreSaysSo":            closedStore,
 		"WhatStandsInAnotherPrefixIsNotThere":      prefixes,
 		"OneTransactionForEachWriteAndNothingElse": oneTransaction,
 		"NamesThatAgentsWouldCleanAreKept":         oddNames,
-		"AFrozenServersWriteMayLandLater":          frozen,
 	} {
 		t.Run(name, func(t *testing.T) { judge(t, node) })
 	}
@@ -46,9 +40,9 @@ func TestOutcomes(t *testing.T) {
 }
 
 // by returns a store with that prefix over an agent's or a relay's address.
-func by(t *testing.T, addr, prefix string) *consulstore.Store {
-	t.Helper()
-	return open(t, consullab.Client(t, addr, consullab.Root), consulstore.Options{Prefix: prefix})
+func by(tb testing.TB, addr, prefix string) *consulstore.Store {
+	tb.Helper()
+	return open(tb, consullab.Client(tb, addr, consullab.Root), consulstore.Options{Prefix: prefix})
 }
 
 // reads demands that the register comes to hold the value.
@@ -60,41 +54,6 @@ func reads(t *testing.T, s store.Store, key, value string) {
 		}
 		return nil
 	})
-}
-
-func lostAnswers(t *testing.T, node *consullab.Node) {
-	prefix := newPrefix()
-	trial.LostAnswers(t, trial.Way{Addr: node.Addr, Open: func(tb testing.TB, addr string) store.Store {
-		return open(tb, consullab.Client(tb, addr, consullab.Root), consulstore.Options{Prefix: prefix})
-	}})
-}
-
-func withoutConnection(t *testing.T, node *consullab.Node) {
-	var down atomic.Bool
-	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if down.Load() {
-			return nil, errors.New("unplugged")
-		}
-		return (&net.Dialer{}).DialContext(ctx, network, addr)
-	}}
-	t.Cleanup(transport.CloseIdleConnections)
-	client, err := api.NewClient(&api.Config{Address: node.Addr, Transport: transport})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, client, consulstore.Options{Prefix: newPrefix()})
-	trial.Must(t, s, store.Write{Key: "h", Value: []byte("1")})
-	down.Store(true)
-	transport.CloseIdleConnections()
-	_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Value: []byte("late")})
-	trial.Outcome(t, err, store.Transient, "not sent", "unplugged")
-	_, err = s.Get(trial.Within(t), "g")
-	trial.Outcome(t, err, store.Transient)
-	down.Store(false)
-	eventually(t, s, "i", 0, "v")
-	if e := trial.Get(t, s, "g"); e.Revision != 0 {
-		t.Errorf("the write was sent later: revision %d", e.Revision)
-	}
 }
 
 func endedContext(t *testing.T, node *consullab.Node) {
@@ -250,23 +209,6 @@ func answers(t *testing.T, node *consullab.Node) {
 	}
 }
 
-func closedStore(t *testing.T, node *consullab.Node) {
-	client := node.Client(t)
-	s := open(t, client, consulstore.Options{Prefix: newPrefix()})
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		trial.SaysClosed(t, s)
-		if _, err := s.Watch(trial.Within(t), []string{"g"}, func(store.Entry) {}); !errors.Is(err, store.ErrClosed) {
-			t.Errorf("a watch: %v", err)
-		}
-	}
-	if _, err := client.Status().Leader(); err != nil {
-		t.Errorf("the caller's client was closed: %v", err)
-	}
-}
-
 func prefixes(t *testing.T, node *consullab.Node) {
 	a, b := by(t, node.Addr, newPrefix()), by(t, node.Addr, newPrefix())
 	trial.Must(t, a, store.Write{Key: "g", Value: []byte("a")})
@@ -322,10 +264,6 @@ func oddNames(t *testing.T, node *consullab.Node) {
 			t.Fatalf("not heard of: %q", left)
 		}
 	}
-}
-
-func frozen(t *testing.T, node *consullab.Node) {
-	trial.Frozen(t, by(t, node.Addr, newPrefix()), node, false)
 }
 
 func killed(t *testing.T, cluster *consullab.Cluster) {

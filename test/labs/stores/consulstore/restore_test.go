@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -20,7 +21,7 @@ func TestASnapshotRestoredElsewhereIsARegress(t *testing.T) {
 	t.Parallel()
 	node := consullab.Start(t, 1).Nodes[0]
 	path := natslab.NewProxy(t, node.Addr)
-	party := trial.NewParty(t, 2*time.Second)
+	party := elections.NewParty(t, 2*time.Second)
 	for _, id := range []string{"a", "b"} {
 		party.Join(id, by(t, path.Addr(), ""))
 	}

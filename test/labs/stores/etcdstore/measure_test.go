@@ -11,6 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
 )
@@ -48,7 +49,7 @@ func measured(t *testing.T, cluster *etcdlab.Cluster) {
 		h.Until("the write", func(e store.Entry) bool { return e.Revision == rev })
 		heard = append(heard, time.Since(at))
 	}
-	p := trial.NewParty(t, time.Minute)
+	p := elections.NewParty(t, time.Minute)
 	a := p.Join("a", open(t, cluster.Client(t), etcdstore.Options{}))
 	p.Renewed(time.Time{})
 	b := p.Join("b", open(t, cluster.Client(t), etcdstore.Options{}))

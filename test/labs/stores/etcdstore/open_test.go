@@ -25,7 +25,7 @@ func opened(t *testing.T, url string) *etcdstore.Store {
 				t.Error(err)
 			}
 		}
-		saysClosed(t, s)
+		trial.SaysClosed(t, s)
 	})
 	return s
 }

@@ -26,56 +26,17 @@ func TestOutcomes(t *testing.T) {
 	cluster := etcdlab.Start(t, 1)
 	node := cluster.Nodes[0]
 	for name, judge := range map[string]func(*testing.T, *etcdlab.Node){
-		"LostAnswersAreUnknown":                     lostAnswers,
-		"WriteWithoutConnectionIsNeverSent":         withoutConnection,
 		"WriteUnderAnEndedContextIsNeverSent":       endedContext,
 		"RepetitionByTheClientIsHeldBack":           heldBack,
 		"WriteOverAForeignKeyBesideTheTombstone":    besideTheTombstone,
 		"CompactionAndDefragmentationChangeNothing": compacted,
-		"EveryCallOnAClosedClientSaysSo":            closedClient,
-		"EveryCallOnAClosedStoreSaysSo":             closedStore,
 		"WhatStandsInAnotherPrefixIsNotThere":       prefixes,
 		"OneTransactionForEachWriteAndNothingElse":  oneTransaction,
 		"ReadsAreRepeatedAndShowThePresent":         repeatedReads,
-		"AFrozenServersWriteMayLandLater":           frozen,
 	} {
 		t.Run(name, func(t *testing.T) { judge(t, node) })
 	}
 	t.Run("AWriteOfAServerThatWasKilledMidwayIsUnknown", func(t *testing.T) { killed(t, cluster) })
-}
-
-func lostAnswers(t *testing.T, node *etcdlab.Node) {
-	prefix := newPrefix()
-	trial.LostAnswers(t, trial.Way{
-		Addr: node.Addr,
-		Open: func(tb testing.TB, addr string) store.Store {
-			return open(tb, etcdlab.Client(tb, []string{"http://" + addr}), etcdstore.Options{Prefix: prefix})
-		},
-	})
-}
-
-func withoutConnection(t *testing.T, node *etcdlab.Node) {
-	prefix := newPrefix()
-	proxy := natslab.NewProxy(t, node.Addr)
-	s := open(t, etcdlab.Client(t, []string{"http://" + proxy.Addr()}), etcdstore.Options{Prefix: prefix})
-	trial.Must(t, s, store.Write{Key: "h", Value: []byte("1")})
-	proxy.Cut()
-	natslab.Eventually(t, "a write is not sent", func(ctx context.Context) error {
-		_, err := s.CompareAndSwap(ctx, store.Write{Key: "g", Expected: 1, Value: []byte("late")})
-		if store.Classify(err) != store.Transient { // the connection's end is noticed a moment later
-			return err
-		}
-		return nil
-	})
-	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Value: []byte("late")})
-	trial.Outcome(t, err, store.Transient, "not sent")
-	_, err = s.Get(trial.Within(t), "g")
-	trial.Outcome(t, err, store.Transient)
-	proxy.Resume()
-	eventually(t, s, "i", 0, "v")
-	if e := trial.Get(t, s, "g"); e.Revision != 0 {
-		t.Errorf("the write was sent later: revision %d", e.Revision)
-	}
 }
 
 func endedContext(t *testing.T, node *etcdlab.Node) {
@@ -187,57 +148,6 @@ func compacted(t *testing.T, node *etcdlab.Node) {
 	h.Value("3")
 }
 
-func closedClient(t *testing.T, node *etcdlab.Node) {
-	client := etcdlab.Client(t, []string{node.URL()})
-	s := open(t, client, etcdstore.Options{Prefix: newPrefix()})
-	states := make(chan store.ConnState, 10)
-	t.Cleanup(s.OnConnState(func(c store.ConnState) { states <- c }))
-	trial.Must(t, s, store.Write{Key: "g"})
-	if err := client.Close(); err != nil {
-		t.Fatal(err)
-	}
-	saysClosed(t, s)
-	for st := range states {
-		if st == store.Closed {
-			break
-		}
-	}
-}
-
-func closedStore(t *testing.T, node *etcdlab.Node) {
-	client := etcdlab.Client(t, []string{node.URL()})
-	s := open(t, client, etcdstore.Options{})
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		saysClosed(t, s)
-	}
-	if _, err := client.Get(trial.Within(t), "x"); err != nil {
-		t.Errorf("the caller's client was closed: %v", err)
-	}
-}
-
-func saysClosed(t *testing.T, s *etcdstore.Store) {
-	t.Helper()
-	ctx := trial.Within(t)
-	_, get := s.Get(ctx, "g")
-	_, swap := s.CompareAndSwap(ctx, store.Write{Key: "g"})
-	_, check := s.Check(ctx, store.CheckRequest{TTL: time.Second, Key: "g"})
-	natslab.Eventually(t, "a watch is refused", func(ctx context.Context) error {
-		_, err := s.Watch(ctx, []string{"g"}, func(store.Entry) {})
-		if !errors.Is(err, store.ErrClosed) { // the client's end is heard a moment later
-			return fmt.Errorf("watch: %w", err)
-		}
-		return nil
-	})
-	for call, err := range map[string]error{"Get": get, "CompareAndSwap": swap, "Check": check} {
-		if !errors.Is(err, store.ErrClosed) {
-			t.Errorf("%s: %v", call, err)
-		}
-	}
-}
-
 func prefixes(t *testing.T, node *etcdlab.Node) {
 	client := etcdlab.Client(t, []string{node.URL()})
 	a := open(t, client, etcdstore.Options{Prefix: newPrefix()})
@@ -283,10 +193,6 @@ func repeatedReads(t *testing.T, node *etcdlab.Node) {
 	trial.Outcome(t, err, store.Transient, "no leader")
 }
 
-func frozen(t *testing.T, node *etcdlab.Node) {
-	trial.Frozen(t, open(t, etcdlab.Client(t, []string{node.URL()}), etcdstore.Options{Prefix: newPrefix()}), node, false)
-}
-
 func killed(t *testing.T, cluster *etcdlab.Cluster) {
 	node := cluster.Nodes[0]
 	s := open(t, cluster.Client(t), etcdstore.Options{Prefix: newPrefix()})
@@ -317,15 +223,6 @@ func killed(t *testing.T, cluster *etcdlab.Cluster) {
 		t.Errorf("a write that never left, as was said (%v), stands: %+v", err, e)
 	}
 	eventually(t, s, "g", rev, "settled")
-}
-
-func TestWhatAReadShowedStays(t *testing.T) {
-	t.Parallel()
-	cluster := etcdlab.Start(t, 1)
-	prefix := newPrefix()
-	trial.ReadsAreKept(t, 2, func(tb testing.TB) store.Store {
-		return open(tb, cluster.Client(tb), etcdstore.Options{Prefix: prefix})
-	}, func() { cluster.Nodes[0].Kill(); cluster.Run() })
 }
 
 // A server that is full says so of writes that it refused, and also of some

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/gcsstore"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/objectlab"
 )
@@ -19,29 +20,22 @@ import (
 // if somebody had deleted it.
 type emulator struct {
 	*objectlab.Server
-	t *testing.T
-	c *storage.Service
+	tb testing.TB
+	c  *storage.Service
 }
 
 func (e emulator) Run() {
-	e.t.Helper()
+	e.tb.Helper()
 	e.Server.Run()
-	if _, err := e.c.Buckets.Insert("lab", &storage.Bucket{Name: bucket}).Context(trial.Within(e.t)).Do(); err != nil {
-		e.t.Fatal(err)
+	if _, err := e.c.Buckets.Insert("lab", &storage.Bucket{Name: bucket}).Context(trial.Within(e.tb)).Do(); err != nil {
+		e.tb.Fatal(err)
 	}
 }
 
-func newEmulator(t *testing.T) emulator {
-	t.Helper()
-	srv, c := made(t)
-	return emulator{srv, t, c}
-}
-
-func TestAnElectionOutlivesAServerThatForgets(t *testing.T) {
-	t.Parallel()
-	srv := newEmulator(t)
-	trial.Outlive(t, time.Second, trial.NewWays(t, 3, srv.Addr), func(addr string) store.Store { return at(t, addr, "") },
-		trial.HarmsThatForget("the emulator", srv)...)
+func newEmulator(tb testing.TB) emulator {
+	tb.Helper()
+	srv, c := made(tb)
+	return emulator{srv, tb, c}
 }
 
 // Nobody who starts knows of the leader of before, who does not know yet that
@@ -49,19 +43,14 @@ func TestAnElectionOutlivesAServerThatForgets(t *testing.T) {
 // not tell it when it was first asked.
 func TestABucketThatIsMadeAgainHasNoLeaderForALease(t *testing.T) {
 	t.Parallel()
-	for name, silent := range map[string]int64{"which tells its age": 0, "which tells its age when it is asked again": 1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := newEmulator(t)
-			open := func(tb testing.TB, addr string) store.Store {
-				left := &atomic.Int64{}
-				left.Store(silent)
-				unanswered := func(rt http.RoundTripper) http.RoundTripper { return noLook{rt, left} }
-				return over(tb, service(tb, addr, unanswered), gcsstore.Options{Timeout: time.Second})
-			}
-			trial.RestartThatForgets(t, srv.Addr, open, func() { srv.Kill(); srv.Run() }, false)
-		})
+	srv := newEmulator(t)
+	open := func(tb testing.TB, addr string) store.Store {
+		left := &atomic.Int64{}
+		left.Store(1)
+		unanswered := func(rt http.RoundTripper) http.RoundTripper { return noLook{rt, left} }
+		return over(tb, service(tb, addr, unanswered), gcsstore.Options{Timeout: time.Second})
 	}
+	elections.RestartThatForgets(t, srv.Addr, open, func() { srv.Kill(); srv.Run() }, false)
 }
 
 // noLook leaves so many looks at the bucket itself without an answer.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -130,57 +129,14 @@ func repetition(t *testing.T, srv *kubelab.Server) {
 	}
 }
 
-// unreachable shows what is said of writes that cannot have left, and of those
-// that may have.
+// The first request of a connection is held before the handshake.
 func unreachable(t *testing.T, srv *kubelab.Server) {
-	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	proxy := natslab.NewProxy(t, srv.Addr)
-	s := open(t, kubelab.Through(srv.Admin(), proxy.Addr()), opts)
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := s.CompareAndSwap(done, store.Write{Key: "g", Value: []byte("1")})
-	trial.Outcome(t, err, store.Transient, "not sent")
-
-	refused := srv.Admin()
-	refused.Host = "https://127.0.0.1:1"
-	_, err = open(t, refused, opts).CompareAndSwap(trial.Within(t), store.Write{Key: "g", Value: []byte("1")})
-	trial.Outcome(t, err, store.Transient, "not sent")
-
-	direct := open(t, srv.Admin(), opts)
-	trial.LostAnswers(t, trial.Way{
-		Addr: srv.Addr, Sound: direct,
-		Open: func(tb testing.TB, addr string) store.Store {
-			return open(tb, kubelab.Through(srv.Admin(), addr), opts)
-		},
-	})
-	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("3")})
-
-	// Its connection is gone, and nobody listens: what is said never to have
-	// left must not land.
-	proxy.Cut()
-	for i := range 20 {
-		value := fmt.Sprintf("lost %d", i)
-		_, err := s.CompareAndSwap(trial.Brief(t), store.Write{Key: "g", Expected: rev, Value: []byte(value)})
-		if o := store.Classify(err); o != store.Transient && o != store.Unknown {
-			t.Errorf("%v: %v", o, err)
-		}
-	}
-	proxy.Resume()
-	if e := trial.Get(t, direct, "g"); strings.HasPrefix(string(e.Value), "lost") {
-		t.Errorf("%+v", e)
-	}
-
-	// The first request of a connection is held before the handshake.
-	fresh := open(t, kubelab.Through(srv.Admin(), proxy.Addr()), opts)
+	fresh := open(t, kubelab.Through(srv.Admin(), proxy.Addr()), k8sstore.Options{Namespace: newNamespace(srv)})
 	proxy.Hold(natslab.ToServer)
-	_, err = fresh.CompareAndSwap(trial.Brief(t), store.Write{Key: "g", Expected: 0, Value: []byte("early")})
+	_, err := fresh.CompareAndSwap(trial.Brief(t), store.Write{Key: "g", Expected: 0, Value: []byte("early")})
 	trial.Outcome(t, err, store.Transient, "not sent")
 	proxy.Resume()
-
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	trial.SaysClosed(t, s)
 }
 
 // What is wrong for good says what to do.
@@ -199,16 +155,9 @@ func explained(t *testing.T, srv *kubelab.Server) {
 	trial.Outcome(t, err, store.Permanent, "Unauthorized")
 }
 
-func TestServersThatFail(t *testing.T) {
+func TestAWatchOutlivesItsServers(t *testing.T) {
 	t.Parallel()
 	srv := kubelab.Start(t)
-	t.Run("WritesAndWatches", func(t *testing.T) { failing(t, srv) })
-	t.Run("Elections", func(t *testing.T) { outliving(t, srv) })
-}
-
-// A server that is frozen may apply a write when it goes on, long after its
-// writer gave up.
-func failing(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	s := open(t, srv.Admin(), opts)
 	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
@@ -224,7 +173,6 @@ func failing(t *testing.T, srv *kubelab.Server) {
 		})
 	}
 	state(store.Connected)
-	trial.Frozen(t, s, srv, false) // which may abort what its client has given up
 	srv.Freeze()
 	state(store.Disconnected)
 	srv.Thaw()

@@ -33,7 +33,9 @@ func conformanceAcross(t *testing.T, servers ...*kubelab.Server) {
 		p := natslab.NewProxy(t, srv.Addr)
 		proxies, configs = append(proxies, p), append(configs, kubelab.Through(srv.Admin(), p.Addr()))
 	}
-	storetest.Run(t, bed(servers[0], cut(proxies...), configs...), caps())
+	storetest.Run(t, func(tb testing.TB) storetest.Harness {
+		return registers(tb, servers[0], cut(proxies...), configs...).Harness
+	}, caps)
 }
 
 // electionAcross freezes and kills the server of the leader, whose candidate is

@@ -20,13 +20,11 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/mongostore"
 	"github.com/seed-ff2cb582/leader/store/storetest"
-	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
-	"github.com/seed-ff2cb582/leader/store/storetest/judge/histories"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/ferretlab"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/mongolab"
-	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }
@@ -42,10 +40,6 @@ func ours(tb testing.TB) *lab {
 	tb.Helper()
 	return &lab{Lab: mongolab.Start(tb)}
 }
-
-// judge takes conflicts into the order: what was refused was compared with what
-// is there.
-var judge = histories.Judge{CurrentConflicts: true}
 
 func (l *lab) collection() string { return fmt.Sprintf("c%d", l.number.Add(1)) }
 
@@ -65,106 +59,54 @@ func (l *lab) open(tb testing.TB, collection string, changes ...*options.ClientO
 	return s
 }
 
-func (l *lab) remove(tb testing.TB, collection string) func(key string) error {
-	registers := l.Client(tb).Database(l.Database).Collection(collection)
-	return func(key string) error {
-		_, err := registers.DeleteOne(trial.Within(tb), bson.D{{Key: "_id", Value: key}})
-		return err
-	}
-}
-
-func TestConformance(t *testing.T) {
+// The server is somebody else's, so that only the ways to it come to harm.
+func TestStore(t *testing.T) {
 	t.Parallel()
-	l := ours(t)
-	storetest.Run(t, func(tb testing.TB) storetest.Harness {
-		name := l.collection()
-		return storetest.Harness{
-			Open:   func(tb testing.TB) store.Store { return l.open(tb, name) },
-			Delete: l.remove(tb, name),
-			Purge:  l.remove(tb, name),
+	judge.Run(t, func(tb testing.TB) judge.Subject {
+		l := ours(tb)
+		s := judge.Subject{Registers: l.registers}
+		if !strings.HasPrefix(l.URI, "mongodb+srv:") {
+			s.Addrs = []string{l.Primary(tb)}
 		}
-	}, storetest.Caps{
+		return s
+	}, trial.Flags(judge.Options{Lease: 3 * time.Second, Caps: storetest.Caps{
 		MaxValue: mongostore.MaxValue,
 		NoPut:    "other tools would have to know the revision", NoVisible: "a tombstone is a field of its document",
 		NoInterrupt: "the server is somebody else's",
-	})
+	}}))
 }
 
-func TestElections(t *testing.T) {
-	t.Parallel()
-	l := ours(t)
+// registers are those of a new collection.
+func (l *lab) registers(tb testing.TB) judge.Registers {
+	tb.Helper()
 	name := l.collection()
-	elections.Run(t, elections.Harness{
-		Open: func(tb testing.TB) store.Store { return l.open(tb, name) }, Delete: l.remove(t, name), TTL: 3 * time.Second,
-	})
-}
-
-func TestShortHistoriesAreLinearizable(t *testing.T) {
-	t.Parallel()
-	l := ours(t)
-	name := l.collection()
-	trial.Histories(t, judge, 3, func(int) []store.Store {
-		return []store.Store{l.open(t, name), l.open(t, name), l.open(t, name)}
-	})
-}
-
-func TestAHistoryWithFaultsIsLinearizable(t *testing.T) {
-	t.Parallel()
-	l := ours(t)
-	name, primary := l.collection(), l.Primary(t)
-	var proxies []*natslab.Proxy
-	var stores []store.Store
-	for range 4 {
-		p := natslab.NewProxy(t, primary)
-		proxies = append(proxies, p)
-		stores = append(stores, l.open(t, name, l.Through(primary, p.Addr())))
+	documents := l.Client(tb).Database(l.Database).Collection(name)
+	remove := func(key string) error {
+		_, err := documents.DeleteOne(trial.Within(tb), bson.D{{Key: "_id", Value: key}})
+		return err
 	}
-	trial.HistoryWithFaults(t, judge, trial.Faulted{Stores: append(stores, l.open(t, name)), Faults: trial.Spoil(proxies...), Rounds: 2})
-}
-
-func TestAWriteWhoseAnswerIsLostIsUnknownAndSentOnce(t *testing.T) {
-	t.Parallel()
-	l := ours(t)
-	name, primary := l.collection(), l.Primary(t)
 	var writes atomic.Int64
 	counted := options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
 		if e.CommandName == "findAndModify" {
 			writes.Add(1)
 		}
 	}})
-	trial.LostAnswers(t, trial.Way{
-		Addr: primary,
-		Open: func(tb testing.TB, addr string) store.Store {
-			return l.open(tb, name, l.Through(primary, addr), counted)
+	return judge.Registers{
+		Harness: storetest.Harness{Open: func(tb testing.TB) store.Store { return l.open(tb, name) }, Delete: remove, Purge: remove},
+		At: func(tb testing.TB, addr string) store.Store {
+			return l.open(tb, name, l.Through(l.Primary(tb), addr), counted)
 		},
-		Sound:  l.open(t, name),
 		Writes: writes.Load,
-	})
+		Lend: func(tb testing.TB) judge.Loan {
+			client := l.Client(tb)
+			s, err := mongostore.New(client.Database(l.Database), mongostore.Options{Collection: name})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return judge.Loan{Store: s, Works: func() error { return client.Ping(trial.Within(tb), nil) }}
+		},
+	}
 }
-
-func TestAWriteToAServerThatDoesNotAnswerIsUnknownAndMayLandLater(t *testing.T) {
-	t.Parallel()
-	l := ours(t)
-	primary := l.Primary(t)
-	p := natslab.NewProxy(t, primary)
-	trial.Frozen(t, l.open(t, l.collection(), l.Through(primary, p.Addr())), held{p}, false)
-}
-
-// The server is somebody else's, so that only the ways to it come to harm.
-func TestAnElectionOutlivesItsWays(t *testing.T) {
-	t.Parallel()
-	l := ours(t)
-	name, primary := l.collection(), l.Primary(t)
-	trial.Outlive(t, 3*time.Second, trial.NewWays(t, 3, primary), func(addr string) store.Store {
-		return l.open(t, name, l.Through(primary, addr))
-	})
-}
-
-// held is a server that is somebody else's, and seems frozen on one way alone.
-type held struct{ *natslab.Proxy }
-
-func (h held) Freeze() { h.Hold(natslab.ToServer, natslab.ToClient) }
-func (h held) Thaw()   { h.Resume() }
 
 // FerretDB takes the commands of MongoDB, and is refused.
 func TestAServerThatOnlySpeaksTheProtocolIsRefused(t *testing.T) {

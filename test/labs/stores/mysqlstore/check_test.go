@@ -235,7 +235,7 @@ func TestCheckWarnsOfAServerThatMayForget(t *testing.T) {
 }
 
 // Without a binlog InnoDB shows a write before it is on the disk: see
-// TestWhatAReadShowedStays, which fails on such a server.
+// TestStore/Acknowledged, which fails on such a server.
 func TestCheckWarnsOfAServerWithoutABinlog(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t, "--skip-log-bin")

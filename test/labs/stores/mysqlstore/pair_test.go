@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/databases"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -16,25 +17,25 @@ import (
 
 // A pair is a primary, a replica, and the way between them.
 type pair struct {
-	t                *testing.T
+	tb               testing.TB
 	primary, replica *databases.Server
 	link             *natslab.Proxy
 	replicas         int // so many there have been
 }
 
-func newPair(t *testing.T, settings ...string) *pair {
-	t.Helper()
-	primary := lab.OwnMariaDB(t, settings...)
-	link := natslab.NewProxy(t, primary.Addr())
-	return &pair{t: t, primary: primary, link: link, replicas: 1, replica: lab.Replica(t, primary, link.Addr(), "--rpl-semi-sync-slave-enabled=1")}
+func newPair(tb testing.TB, settings ...string) *pair {
+	tb.Helper()
+	primary := lab.OwnMariaDB(tb, settings...)
+	link := natslab.NewProxy(tb, primary.Addr())
+	return &pair{tb: tb, primary: primary, link: link, replicas: 1, replica: lab.Replica(tb, primary, link.Addr(), "--rpl-semi-sync-slave-enabled=1")}
 }
 
 // newWaitingPair returns a pair whose primary waits so many milliseconds for
 // its replica.
-func newWaitingPair(t *testing.T, point string, timeout uint) *pair {
-	t.Helper()
+func newWaitingPair(tb testing.TB, point string, timeout uint) *pair {
+	tb.Helper()
 	// What the server does when it starts must not wait for a replica.
-	p := newPair(t, "--rpl-semi-sync-master-enabled=1", "--rpl-semi-sync-master-wait-point="+point, "--rpl-semi-sync-master-timeout=1")
+	p := newPair(tb, "--rpl-semi-sync-master-enabled=1", "--rpl-semi-sync-master-wait-point="+point, "--rpl-semi-sync-master-timeout=1")
 	p.awaitWaiting(timeout)
 	return p
 }
@@ -42,11 +43,11 @@ func newWaitingPair(t *testing.T, point string, timeout uint) *pair {
 // awaitWaiting waits until the replica is waited for, and has the primary wait
 // so many milliseconds.
 func (p *pair) awaitWaiting(timeout uint) {
-	p.t.Helper()
+	p.tb.Helper()
 	db := p.primary.DB()
-	trial.Await(p.t, "the primary waits for its replica", func() bool {
+	trial.Await(p.tb, "the primary waits for its replica", func() bool {
 		var name, value string
-		err := db.QueryRowContext(trial.Within(p.t), "SHOW STATUS LIKE 'Rpl_semi_sync_master_status'").Scan(&name, &value)
+		err := db.QueryRowContext(trial.Within(p.tb), "SHOW STATUS LIKE 'Rpl_semi_sync_master_status'").Scan(&name, &value)
 		return err == nil && value == "ON"
 	})
 	p.primary.Exec(fmt.Sprintf("SET GLOBAL rpl_semi_sync_master_timeout = %d", timeout))
@@ -60,24 +61,24 @@ func (p *pair) caughtUp() { p.replica.Applied(p.primary.Position()) }
 
 // failOver ends the primary, and promotes the replica.
 func (p *pair) failOver() {
-	p.t.Helper()
+	p.tb.Helper()
 	p.primary.Kill()
 	p.replica.Promote()
 }
 
 // succeed parts the two for a while, puts the replica in the primary's place,
 // and has another join, which is waited for from then on.
-func (p *pair) succeed(r *rand.Rand, ways trial.Ways) {
-	p.t.Helper()
+func (p *pair) succeed(r *rand.Rand, lead func(addr string)) {
+	p.tb.Helper()
 	trial.Part(r, p.link)
 	p.failOver()
 	p.primary = p.replica
-	ways.Lead(p.primary.Addr())
+	lead(p.primary.Addr())
 	trial.Rejoin(p.link, p.primary.Addr())
 	p.primary.Exec("SET GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC", "SET GLOBAL rpl_semi_sync_master_timeout = 1",
 		"SET GLOBAL rpl_semi_sync_master_enabled = 1")
 	p.replicas++
-	p.replica = lab.Replica(p.t, p.primary, p.link.Addr(), fmt.Sprintf("--server-id=%d", 1+p.replicas), "--rpl-semi-sync-slave-enabled=1")
+	p.replica = lab.Replica(p.tb, p.primary, p.link.Addr(), fmt.Sprintf("--server-id=%d", 1+p.replicas), "--rpl-semi-sync-slave-enabled=1")
 	p.awaitWaiting(endless)
 }
 
@@ -208,7 +209,7 @@ func TestCoolDownSurvivesAFailoverThatLosesTheLeader(t *testing.T) {
 	table := newTable()
 	made(t, url(p.primary), table)
 	p.caughtUp()
-	trial.FailoverThatForgets(t, trial.Failover{
+	elections.FailoverThatForgets(t, elections.Failover{
 		Before: func(tb testing.TB) store.Store { return open(tb, url(p.primary), table) },
 		After:  func(tb testing.TB) store.Store { return open(tb, url(p.replica), table) },
 		Part:   func() { p.link.Hold(natslab.ToServer, natslab.ToClient) },

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/pgstore"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/databases"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -23,35 +24,6 @@ import (
 // lazy are settings of a server that acknowledges commits up to 10 s before it
 // flushes them.
 var lazy = []string{"synchronous_commit=off", "wal_writer_delay=10s"}
-
-func TestAcknowledgedWritesSurviveACrashOfAServerThatFlushesLater(t *testing.T) {
-	t.Parallel()
-	srv := lab.OwnPostgreSQL(t, lazy...)
-	s := made(t, srv.DSN("lab"), newTable())
-	rev := uint64(0)
-	for i := range 3 {
-		value := fmt.Sprint("write ", i)
-		rev = trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(value)})
-		created := trial.Must(t, s, store.Write{Key: fmt.Sprint("k", i), Value: []byte(value), Tombstone: true})
-		srv.Kill()
-		srv.Run()
-		var e, other store.Entry
-		natslab.Eventually(t, "reads after the crash", func(ctx context.Context) (err error) {
-			if e, err = s.Get(ctx, "a"); err == nil {
-				other, err = s.Get(ctx, fmt.Sprint("k", i))
-			}
-			return err
-		})
-		if e.Revision != rev || string(e.Value) != value || other.Revision != created || !other.Tombstone {
-			t.Fatalf("after crash %d: %+v and %+v; acknowledged were revisions %d and %d", i, e, other, rev, created)
-		}
-		next := trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(value)})
-		if next <= created {
-			t.Fatalf("revision %d follows %d", next, created)
-		}
-		rev = next
-	}
-}
 
 // pair starts a primary and a standby, and returns the URL of both.
 func pair(t *testing.T, settings ...string) (primary, standby *databases.Server, url string) {
@@ -239,7 +211,7 @@ func TestAFailoverThatLosesTheLeaderIsSurvived(t *testing.T) {
 		return err
 	})
 	before := time.Now()
-	trial.FailoverThatForgets(t, trial.Failover{
+	elections.FailoverThatForgets(t, elections.Failover{
 		Before: func(tb testing.TB) store.Store { return open(tb, primary.DSN("lab"), table) },
 		After:  func(tb testing.TB) store.Store { return open(tb, standby.DSN("lab"), table) },
 		Part:   func() { way.Hold(natslab.ToClient) },
@@ -249,14 +221,6 @@ func TestAFailoverThatLosesTheLeaderIsSurvived(t *testing.T) {
 	if since := time.Since(before); err != nil || r.Age > since || r.Forgetful || len(r.Warnings) > 0 {
 		t.Errorf("the table is told to be older than the failover, which was less than %v ago: %+v, %v", since, r, err)
 	}
-}
-
-func TestWhatAReadShowedStays(t *testing.T) {
-	t.Parallel()
-	srv := lab.OwnPostgreSQL(t)
-	table := newTable()
-	made(t, srv.DSN("lab"), table)
-	trial.ReadsAreKept(t, 2, func(tb testing.TB) store.Store { return open(tb, srv.DSN("lab"), table) }, func() { srv.Kill(); srv.Run() })
 }
 
 // A crash ends the session that listens, and what was written before another

@@ -1,9 +1,7 @@
 package pgstore_test
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -14,35 +12,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/pgstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
-	"github.com/seed-ff2cb582/leader/test/labs/databases"
 )
-
-// drawn is how many revisions the table's sequence has given.
-func drawn(tb testing.TB, srv *databases.Server, table string) (n int64) {
-	tb.Helper()
-	if err := srv.DB().QueryRow("SELECT last_value FROM " + table + "_revision").Scan(&n); err != nil {
-		tb.Fatal(err)
-	}
-	return n
-}
-
-func TestAWriteWhoseAnswerIsLostIsUnknownAndSentOnce(t *testing.T) {
-	t.Parallel()
-	srv := lab.OwnPostgreSQL(t)
-	table := newTable()
-	made(t, srv.DSN("lab"), table)
-	trial.LostAnswers(t, trial.Way{
-		Addr:   srv.Addr(),
-		Open:   func(tb testing.TB, addr string) store.Store { return open(tb, srv.URL("lab", addr), table) },
-		Writes: func() int64 { return drawn(t, srv, table) },
-	})
-}
-
-func TestAWriteToAFrozenServerIsUnknownAndMayLandLater(t *testing.T) {
-	t.Parallel()
-	srv := lab.OwnPostgreSQL(t)
-	trial.Frozen(t, made(t, srv.DSN("lab"), newTable()), srv, false)
-}
 
 // The server sends the row, which holds the revision, before it commits. Only
 // the message that it is ready again comes after the commit.
@@ -176,62 +146,23 @@ func (p *severing) messages(client io.Writer, server io.Reader) {
 	}
 }
 
-func TestWhatNeverLeftIsTransient(t *testing.T) {
+func TestAWriteForWhichNoConnectionIsFreeIsTransient(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)
 	table := newTable()
-	s := made(t, srv.DSN("lab"), table)
-	write := store.Write{Key: "a", Value: []byte("v")}
-
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := s.CompareAndSwap(done, write)
-	trial.Outcome(t, err, store.Transient)
-
-	// All connections of the pool are in use.
+	made(t, srv.DSN("lab"), table)
 	pool := poolOf(t, srv.DSN("lab"), func(c *pgxpool.Config) { c.MaxConns = 1 })
 	busy := over(t, pool, pgstore.Options{Table: table})
 	conn, err := pool.Acquire(trial.Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = busy.CompareAndSwap(trial.Brief(t), write)
+	_, err = busy.CompareAndSwap(trial.Brief(t), store.Write{Key: "a", Value: []byte("v")})
 	conn.Release()
 	trial.Outcome(t, err, store.Transient)
-
-	// The server is gone, and refuses connections.
-	idle := over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: table})
-	srv.Kill()
-	_, err = idle.CompareAndSwap(trial.Within(t), write)
-	trial.Outcome(t, err, store.Transient)
-	_, err = idle.Get(trial.Within(t), "a")
-	trial.Outcome(t, err, store.Transient)
-	srv.Run()
-	if e := trial.Get(t, idle, "a"); e.Revision != 0 {
+	if e := trial.Get(t, busy, "a"); e.Revision != 0 {
 		t.Errorf("a write that never left is there: %+v", e)
 	}
-}
-
-func TestAClosedStoreOrPoolIsClosedForGood(t *testing.T) {
-	t.Parallel()
-	srv := lab.OwnPostgreSQL(t)
-	table := newTable()
-	pool := poolOf(t, srv.DSN("lab"))
-	s := over(t, pool, pgstore.Options{Table: table, Create: true})
-	if _, err := s.Check(trial.Within(t), store.CheckRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := pool.Ping(trial.Within(t)); err != nil {
-		t.Errorf("a store closed the pool that it was given: %v", err)
-	}
-	other := over(t, pool, pgstore.Options{Table: table})
-	pool.Close()
-	trial.SaysClosed(t, s, other)
 }
 
 func TestWhatAPersonMustChangeIsPermanent(t *testing.T) {
@@ -244,20 +175,4 @@ func TestWhatAPersonMustChangeIsPermanent(t *testing.T) {
 	trial.Outcome(t, err, store.Permanent, "pgstore.Schema", "Options.Create")
 	_, err = s.Get(trial.Within(t), "a")
 	trial.Outcome(t, err, store.Permanent, "pgstore.Schema", "Options.Create")
-}
-
-func TestInvalidKeysAndValuesAreRefusedWithoutTheServer(t *testing.T) {
-	t.Parallel()
-	pool := poolOf(t, "postgres://lab@127.0.0.1:1/none?sslmode=disable") // nobody listens there
-	s := over(t, pool, pgstore.Options{})
-	for _, w := range []store.Write{{Key: ""}, {Key: "a b"}, {Key: "a", Value: make([]byte, 1<<20+1)}} {
-		if _, err := s.CompareAndSwap(trial.Within(t), w); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("key %q with %d bytes: %v", w.Key, len(w.Value), err)
-		}
-	}
-	if _, err := s.Get(trial.Within(t), "a..b"); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a read: %v", err)
-	}
-	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: 1 << 63})
-	trial.Outcome(t, err, store.Conflict)
 }

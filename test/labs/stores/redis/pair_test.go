@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/databases"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -17,25 +18,25 @@ import (
 
 // A pair is a master, a replica, and the way between them.
 type pair struct {
-	t               *testing.T
+	tb              testing.TB
 	master, replica *databases.Redis
 	link            *natslab.Proxy
 }
 
-func newPair(t *testing.T) *pair {
-	t.Helper()
-	master := databases.StartRedis(t, "--repl-diskless-sync-delay", "0")
-	link := natslab.NewProxy(t, master.Addr())
+func newPair(tb testing.TB) *pair {
+	tb.Helper()
+	master := databases.StartRedis(tb, "--repl-diskless-sync-delay", "0")
+	link := natslab.NewProxy(tb, master.Addr())
 	_, port, _ := strings.Cut(link.Addr(), ":")
-	p := &pair{t: t, master: master, link: link, replica: databases.StartRedis(t, "--replicaof", "127.0.0.1", port)}
+	p := &pair{tb: tb, master: master, link: link, replica: databases.StartRedis(tb, "--replicaof", "127.0.0.1", port)}
 	p.joined()
 	return p
 }
 
 // joined waits until the replica has all that the master has.
 func (p *pair) joined() {
-	p.t.Helper()
-	trial.Await(p.t, "the replica follows the master", func() bool {
+	p.tb.Helper()
+	trial.Await(p.tb, "the replica follows the master", func() bool {
 		return strings.Contains(p.replica.Must("INFO", "replication"), "master_link_status:up") &&
 			strings.Contains(p.master.Must("INFO", "replication"), "state=online")
 	})
@@ -43,28 +44,28 @@ func (p *pair) joined() {
 
 // caughtUp waits until the replica has a key's content.
 func (p *pair) caughtUp(key string) {
-	p.t.Helper()
-	trial.Await(p.t, "the replica has the key", func() bool {
+	p.tb.Helper()
+	trial.Await(p.tb, "the replica has the key", func() bool {
 		return p.replica.Must("GET", key) == p.master.Must("GET", key)
 	})
 }
 
 // failOver freezes the master and promotes the replica, as Sentinel does.
 func (p *pair) failOver() {
-	p.t.Helper()
+	p.tb.Helper()
 	p.master.Freeze()
 	p.replica.Must("REPLICAOF", "NO", "ONE")
 }
 
 // succeed parts the two for a while, puts the replica in the master's place,
 // and has that join it.
-func (p *pair) succeed(r *rand.Rand, ways trial.Ways) {
-	p.t.Helper()
+func (p *pair) succeed(r *rand.Rand, lead func(addr string)) {
+	p.tb.Helper()
 	trial.Part(r, p.link)
 	p.failOver()
 	p.master.Kill()
 	p.master, p.replica = p.replica, p.master
-	ways.Lead(p.master.Addr())
+	lead(p.master.Addr())
 	trial.Rejoin(p.link, p.master.Addr())
 	p.replica.Run()
 	_, port, _ := strings.Cut(p.link.Addr(), ":")
@@ -179,4 +180,18 @@ func TestWatchShowsNothingThatNoReplicaHas(t *testing.T) {
 			break
 		}
 	}
+}
+
+// TestCoolDownSurvivesAFailoverThatLosesTheLeader: the replica that is promoted
+// has never heard of the leader, and nor has the candidate that starts there.
+func TestCoolDownSurvivesAFailoverThatLosesTheLeader(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	elections.FailoverThatForgets(t, elections.Failover{
+		Before: func(tb testing.TB) store.Store { return over(tb, dial(tb, p.master.Addr()), redisstore.Options{}) },
+		After:  func(tb testing.TB) store.Store { return over(tb, dial(tb, p.replica.Addr()), redisstore.Options{}) },
+		Part:   func() { p.link.Hold(natslab.ToServer, natslab.ToClient) },
+		Happen: p.failOver,
+	})
+	p.master.Thaw() // so that a can be stopped
 }

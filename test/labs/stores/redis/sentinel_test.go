@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/databases"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -81,4 +84,35 @@ func TestStoreFollowsSentinelToTheNextMaster(t *testing.T) {
 		t.Errorf("the replica was not promoted: %s", role)
 	}
 	p.master.Thaw()
+}
+
+// Sentinel promotes the replica, and makes the former master its replica when
+// that is back. Writes wait for the other, so that nobody leads meanwhile.
+func TestAnElectionOutlivesAFailoverBySentinel(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	sentinel := databases.StartSentinel(t, "lab", p.master)
+	trial.Await(t, "Sentinel knows the replica", func() bool {
+		info := sentinel.Must("INFO", "sentinel")
+		return strings.Contains(info, "status=ok") && strings.Contains(info, "slaves=1")
+	})
+	party := elections.NewParty(t, time.Second)
+	for _, id := range []string{"a", "b", "c"} {
+		s, err := store.Open(trial.Within(t), fmt.Sprintf("redis://%s?master=lab&wait=1", sentinel.Addr()), redisstore.Driver())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		party.Join(id, s)
+	}
+	party.Outlives(trial.Flags(judge.Options{}).Rounds, elections.Harm{Name: "Sentinel promotes the replica of a frozen master", Happen: func(*elections.Party) {
+		p.master.Freeze()
+		t.Cleanup(p.master.Thaw) // if it is not promoted
+		trial.Await(t, "the replica is promoted", func() bool {
+			info, err := p.replica.Say("INFO", "replication") // it hangs up on its clients when it is promoted
+			return err == nil && strings.Contains(info, "role:master")
+		})
+		p.master.Thaw()
+		p.master, p.replica = p.replica, p.master
+	}})
 }

@@ -3,11 +3,9 @@ package s3store_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,35 +16,6 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
-
-// The clients of these tests have the SDK's usual retries, which would tell a
-// conflict of what the first attempt wrote.
-func TestAWriteWhoseAnswerIsLostIsUnknownAndSentOnce(t *testing.T) {
-	t.Parallel()
-	srv, _ := made(t)
-	var writes atomic.Int64
-	counted := func(o *s3.Options) { o.HTTPClient = counting{o.HTTPClient, &writes} }
-	trial.LostAnswers(t, trial.Way{
-		Addr: srv.Addr,
-		Open: func(tb testing.TB, addr string) store.Store {
-			return over(tb, client(tb, addr, root(), counted), s3store.Options{})
-		},
-		Writes: writes.Load,
-	})
-}
-
-// counting is a client that counts the writes that it is given.
-type counting struct {
-	s3.HTTPClient
-	writes *atomic.Int64
-}
-
-func (c counting) Do(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPut {
-		c.writes.Add(1)
-	}
-	return c.HTTPClient.Do(r)
-}
 
 // What S3 says when requests for one object meet, or are too many, and what a
 // gateway says before it: versitygw says none of it. S3's manual has a 409
@@ -86,23 +55,11 @@ func TestWhatIsSaidOfAWriteIsTakenForNoMore(t *testing.T) {
 	)
 }
 
-func TestAWriteToAFrozenServerIsUnknownAndMayLandLater(t *testing.T) {
+func TestAWriteWithoutAConnectionOrCredentialsIsTransient(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
-	trial.Frozen(t, at(t, srv.Addr, ""), srv, false)
-}
-
-func TestWhatNeverLeftIsTransient(t *testing.T) {
-	t.Parallel()
-	srv, _ := made(t)
-	s := at(t, srv.Addr, "")
-	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	rev := trial.Must(t, at(t, srv.Addr, ""), store.Write{Key: "a", Value: []byte("v")})
 	write := store.Write{Key: "a", Expected: rev, Value: []byte("w")}
-
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := s.CompareAndSwap(done, write)
-	trial.Outcome(t, err, store.Transient)
 
 	// All connections of the client are in use: the only one is a read's whose
 	// answer is held.
@@ -121,7 +78,7 @@ func TestWhatNeverLeftIsTransient(t *testing.T) {
 		_, _ = busy.Get(httptrace.WithClientTrace(reading, trace), "b") // it has no answer
 	})
 	<-sent
-	_, err = busy.CompareAndSwap(trial.Brief(t), write)
+	_, err := busy.CompareAndSwap(trial.Brief(t), write)
 	abandon()
 	read.Wait()
 	p.Resume()
@@ -131,14 +88,6 @@ func TestWhatNeverLeftIsTransient(t *testing.T) {
 	nobody := over(t, client(t, srv.Addr, root(), func(o *s3.Options) { o.Credentials = none{} }), s3store.Options{})
 	_, err = nobody.CompareAndSwap(trial.Within(t), write)
 	trial.Outcome(t, err, store.Transient)
-
-	// The server is gone, and refuses connections. A write on one of before is
-	// of unknown outcome, until its end is noticed a moment later.
-	srv.Kill()
-	trial.NotSent(t, s, write)
-	_, err = s.Get(trial.Within(t), "a")
-	trial.Outcome(t, err, store.Transient)
-	srv.Run()
 }
 
 // none has no credentials.
@@ -167,24 +116,6 @@ func (c silent) Do(r *http.Request) (*http.Response, error) {
 	return c.HTTPClient.Do(r.WithContext(context.Background()))
 }
 
-func TestAcknowledgedWritesSurviveKills(t *testing.T) {
-	t.Parallel()
-	srv, _ := made(t)
-	s := at(t, srv.Addr, "")
-	rev := uint64(0)
-	for i := range 3 {
-		value := fmt.Sprint("write ", i)
-		rev = trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(value)})
-		created := trial.Must(t, s, store.Write{Key: fmt.Sprint("k", i), Value: []byte(value), Tombstone: true})
-		srv.Kill()
-		srv.Run()
-		e, other := trial.Get(t, s, "a"), trial.Get(t, s, fmt.Sprint("k", i))
-		if e.Revision != rev || string(e.Value) != value || other.Revision != created || !other.Tombstone {
-			t.Fatalf("after kill %d: %+v and %+v; acknowledged were revisions %d and %d", i, e, other, rev, created)
-		}
-	}
-}
-
 func TestAWriteOverADeletedRecordIsAConflict(t *testing.T) {
 	t.Parallel()
 	srv, c := made(t)
@@ -198,34 +129,6 @@ func TestAWriteOverADeletedRecordIsAConflict(t *testing.T) {
 	if again := trial.Must(t, s, store.Write{Key: "a"}); again <= rev {
 		t.Errorf("revision %d follows %d", again, rev)
 	}
-}
-
-func TestAClosedStoreLeavesTheUsersClient(t *testing.T) {
-	t.Parallel()
-	_, c := made(t)
-	s := over(t, c, s3store.Options{})
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	trial.SaysClosed(t, s)
-	if err := (operator{t, c}).put("other", []byte("v")); err != nil {
-		t.Errorf("a store closed the client that it was given: %v", err)
-	}
-}
-
-func TestInvalidKeysAndValuesAreRefusedWithoutTheServer(t *testing.T) {
-	t.Parallel()
-	s := at(t, "127.0.0.1:1", "") // nobody listens there
-	for _, w := range []store.Write{{Key: ""}, {Key: "a b"}, {Key: "a", Value: make([]byte, s3store.MaxValue+1)}} {
-		if _, err := s.CompareAndSwap(trial.Within(t), w); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("key %q with %d bytes: %v", w.Key, len(w.Value), err)
-		}
-	}
-	if _, err := s.Get(trial.Within(t), "a b"); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a read: %v", err)
-	}
-	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: 1 << 63})
-	trial.Outcome(t, err, store.Conflict)
 }
 
 // versitygw 1.8.0 answers a read beside a write with the ETag of before and the

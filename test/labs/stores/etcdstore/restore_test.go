@@ -7,64 +7,12 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
-
-func TestElections(t *testing.T) {
-	t.Parallel()
-	cluster := etcdlab.Start(t, 1)
-	admin := cluster.Client(t)
-	elections.Run(t, elections.Harness{
-		Open: func(tb testing.TB) store.Store { return open(tb, cluster.Client(tb), etcdstore.Options{}) },
-		Delete: func(key string) error {
-			_, err := admin.Delete(trial.Within(t), etcdstore.DefaultPrefix+key)
-			return err
-		},
-	})
-}
-
-// The clients know all servers.
-func TestAnElectionOutlivesEtcdsOwnLeaders(t *testing.T) {
-	t.Parallel()
-	cluster := etcdlab.Start(t, 3)
-	p := trial.NewParty(t, 2*time.Second)
-	for _, id := range []string{"a", "b", "c"} {
-		p.Join(id, open(t, cluster.Client(t), etcdstore.Options{}))
-	}
-	killed := trial.Harm{Name: "etcd's leader is killed, and restarted when somebody leads", Happen: func(p *trial.Party) {
-		cluster.Leader().Kill()
-		p.Renewed(time.Now())
-		cluster.Run()
-	}}
-	frozen := trial.Harm{Name: "etcd's leader is frozen until somebody leads", Happen: func(p *trial.Party) {
-		node := cluster.Leader()
-		node.Freeze()
-		t.Cleanup(node.Thaw) // if nobody does
-		p.Renewed(time.Now())
-		node.Thaw()
-	}}
-	minority := trial.Lasting("two servers are killed until nobody leads", func() { cluster.Nodes[0].Kill(); cluster.Nodes[1].Kill() }, cluster.Run)
-	p.Outlives(killed, killed, killed, frozen, minority)
-}
-
-// alone is a cluster of one server.
-type alone struct{ *etcdlab.Cluster }
-
-func (a alone) Freeze() { a.Nodes[0].Freeze() }
-func (a alone) Thaw()   { a.Nodes[0].Thaw() }
-
-func TestAnElectionOutlivesItsOnlyServer(t *testing.T) {
-	t.Parallel()
-	cluster := etcdlab.Start(t, 1)
-	trial.Outlive(t, time.Second, trial.NewWays(t, 3, cluster.Nodes[0].Addr), func(addr string) store.Store {
-		return open(t, etcdlab.Client(t, []string{"http://" + addr}), etcdstore.Options{})
-	}, trial.Harms("the server", alone{cluster})...)
-}
 
 // A snapshot that is restored takes back what was written since. Candidates
 // that saw it notice, and cool down.
@@ -77,7 +25,7 @@ func TestARestoredSnapshotIsARegress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster := etcdlab.Start(t, 1)
-			p := trial.NewParty(t, time.Second)
+			p := elections.NewParty(t, time.Second)
 			a := p.Join("a", open(t, cluster.Client(t), etcdstore.Options{}))
 			_, first := p.Renewed(time.Time{})
 			b := p.Join("b", open(t, cluster.Client(t), etcdstore.Options{}))
