@@ -365,3 +365,73 @@ func TestBucketMadeAgainIsNew(t *testing.T) {
 		t.Errorf("age %v, was %v; made %v ago", again, old, most)
 	}
 }
+
+// A candidate asks for the bucket's age after its claim. Another election of its
+// process may have asked just before, and its answer be still under way.
+func TestAgeAskedForIsOfAQuestionThatFollows(t *testing.T) {
+	t.Parallel()
+	nc := natslab.Start(t).Connect(t)
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+	// Answers travel through a relay, which keeps the first one.
+	asked, release := make(chan struct{}), make(chan struct{})
+	first := true
+	relay, err := nc.Subscribe("relay.STREAM.INFO.KV_b", func(m *nats.Msg) {
+		answer, err := nc.Request("$JS.API.STREAM.INFO.KV_b", m.Data, natslab.Patience)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if first {
+			first = false
+			close(asked)
+			<-release
+		}
+		if err := m.Respond(answer.Data); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = relay.Unsubscribe() }()
+	s := open(t, nc, "b", natsstore.Options{APIPrefix: "relay"})
+	var before store.Report
+	var early sync.WaitGroup
+	early.Go(func() {
+		r, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
+		if err != nil {
+			t.Error(err)
+		}
+		before = r
+	})
+	<-asked
+	made := time.Now()
+	if err := natslab.JetStream(t, nc).DeleteStream(natslab.Within(t), "KV_b"); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+	must(t, open(t, nc, "b", natsstore.Options{}), store.Write{Key: "g"}) // the claim
+	waits := &awaited{Context: natslab.Within(t), waits: make(chan struct{})}
+	go func() { <-waits.waits; close(release) }()
+	after, err := s.Check(waits, store.CheckRequest{TTL: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	early.Wait()
+	if after.Age == before.Age || after.Age > time.Since(made) {
+		t.Errorf("age %v, and before it was made again %v; made %v ago", after.Age, before.Age, time.Since(made))
+	}
+}
+
+// An awaited context says when somebody begins to wait for its end.
+type awaited struct {
+	context.Context //nolint:containedctx // it is one itself
+
+	waits chan struct{}
+	once  sync.Once
+}
+
+func (a *awaited) Done() <-chan struct{} {
+	a.once.Do(func() { close(a.waits) })
+	return a.Context.Done()
+}
