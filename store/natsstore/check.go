@@ -150,7 +150,10 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 		" Elections cool down before they promote; file storage needs no such wait.")
 	warn(async, "acknowledges writes before they are in a file (persist_mode async), whatever its server's sync_interval is: the death of that server's process forgets leaders and terms."+
 		" Elections cool down before they promote; the default mode needs no such wait.")
-	warn(clustered && c.Replicas == 1, "has one replica in a cluster: no leader can be elected or kept while that server is down. Use three.")
+	warn(clustered && c.Replicas == 1, "has one replica in a cluster: no leader can be elected or kept while that server is down."+
+		" Where the cluster has three servers, use three: `nats stream edit %s --replicas 3`.", s.names.Stream)
+	warn(clustered && c.Replicas == 2, "has two replicas in a cluster: no leader can be elected or kept while either of their servers is down."+
+		" Where the cluster has three servers, use three: `nats stream edit %s --replicas 3`.", s.names.Stream)
 	if wanted := s.opts.Create; wanted != nil && wanted.Replicas != 0 {
 		warn(c.Replicas != wanted.Replicas, "has %d replicas and not %d, as was asked for: it existed. Change it by `nats stream edit %s --replicas %d`.",
 			c.Replicas, wanted.Replicas, s.names.Stream, wanted.Replicas)

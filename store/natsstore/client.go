@@ -60,10 +60,14 @@ func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {
 // bounded gives a context without a deadline one: a message that the servers
 // lose is never answered, and nothing else would end the call.
 func (c *client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return bounded(ctx, c.opts.Timeout)
+}
+
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, c.opts.Timeout)
+	return context.WithTimeout(ctx, timeout)
 }
 
 // sendable reports why nothing can be sent now. What it refuses has certainly

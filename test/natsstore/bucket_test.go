@@ -2,6 +2,7 @@ package natsstore_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -66,6 +67,54 @@ func TestBucketHasAsManyReplicasAsTheClusterAllows(t *testing.T) {
 		demand(t, nc, natsstore.BucketConfig{Bucket: "b"}, 3)
 		demand(t, nc, natsstore.BucketConfig{Bucket: "asked", Replicas: 1}, 1)
 	})
+	// Servers that were started while it was away know nothing of the third.
+	t.Run("ClusterOfThreeOfWhichTwoAreBack", func(t *testing.T) {
+		c := natslab.StartCluster(t, 3)
+		for _, node := range c.Nodes {
+			node.Stop()
+		}
+		c.Nodes[1].Run()
+		c.Nodes[2].Run()
+		c.AwaitReady()
+		nc := natslab.Connect(t, c.Nodes[1].URL()+","+c.Nodes[2].URL())
+		js := natslab.JetStream(t, nc)
+		lacking := refusals(t, nc, "KV_b", 10005)
+
+		impatient, cancel := context.WithCancel(natslab.Within(t))
+		go func() { <-lacking; <-lacking; cancel() }() // the first answer has come when the second is refused
+		outcome(t, natsstore.EnsureBucket(impatient, js, natsstore.BucketConfig{Bucket: "b"}), store.Transient, "3 servers", "Replicas")
+
+		go func() { <-lacking; c.Nodes[0].Run() }()
+		demand(t, nc, natsstore.BucketConfig{Bucket: "b"}, 3)
+	})
+}
+
+// refusals tells of requests to make the stream that the server refuses with
+// the code.
+func refusals(t *testing.T, nc *nats.Conn, stream string, code jetstream.ErrorCode) <-chan struct{} {
+	t.Helper()
+	refused := make(chan struct{})
+	audit, err := nc.Subscribe("$JS.EVENT.ADVISORY.API", func(m *nats.Msg) {
+		var e struct{ Subject, Response string }
+		if err := json.Unmarshal(m.Data, &e); err != nil {
+			t.Error(err)
+			return
+		}
+		if strings.HasSuffix(e.Subject, ".STREAM.CREATE."+stream) && strings.Contains(e.Response, fmt.Sprintf(`"err_code":%d`, code)) {
+			select {
+			case refused <- struct{}{}:
+			default: // nobody waits for it
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = audit.Unsubscribe() })
+	if err := nc.FlushTimeout(natslab.Patience); err != nil {
+		t.Fatal(err)
+	}
+	return refused
 }
 
 func TestKeyValueToolsReadOurBucket(t *testing.T) {
@@ -309,13 +358,17 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestCheckWarnsOfOneReplicaInACluster(t *testing.T) {
+func TestCheckWarnsOfFewReplicasInACluster(t *testing.T) {
 	t.Parallel()
 	nc := natslab.StartCluster(t, 3).Connect(t)
-	ensure(t, nc, natsstore.BucketConfig{Bucket: "b", Replicas: 1})
-	r, err := open(t, nc, "b", natsstore.Options{}).Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
-	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "one replica") {
-		t.Errorf("%+v, %v", r, err)
+	for replicas, want := range map[int]string{1: "one replica", 2: "two replicas"} {
+		bucket := newBucket()
+		ensure(t, nc, natsstore.BucketConfig{Bucket: bucket, Replicas: replicas})
+		r, err := open(t, nc, bucket, natsstore.Options{}).Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
+		if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], want) ||
+			!strings.Contains(r.Warnings[0], "nats stream edit KV_"+bucket+" --replicas 3") {
+			t.Errorf("%d replicas: %+v, %v", replicas, r, err)
+		}
 	}
 }
 

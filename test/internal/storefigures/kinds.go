@@ -155,7 +155,7 @@ func natsKind() Kind {
 			{"a configuration that may not be read", []string{"The configuration of bucket %q could not be read"}},
 		},
 		Warned: []Claim{
-			{"one replica in a cluster", []string{"has one replica in a cluster"}},
+			{"one replica, or two, in a cluster", []string{"has one replica in a cluster", "has two replicas in a cluster"}},
 			{"rollups", []string{"allows rollups"}},
 			{"deletion of messages", []string{"allows the deletion of single messages"}},
 			{"no direct gets", []string{"refuses direct gets"}},

@@ -143,17 +143,13 @@ func clustered(info *jetstream.StreamInfo) bool {
 	return info.Cluster != nil && info.Cluster.Name != ""
 }
 
-// replicas judges how the servers of the bucket are. Two are worse than one: a
-// majority of two is both, so that either server's end stops all. What is not
-// current is a warning as long as there is a majority.
+// replicas judges how the servers of the bucket are. What is not current is a
+// warning as long as there is a majority. Of too few the store warns.
 func (i *Inspection) replicas() {
 	c, l := i.Info.Config, &i.Findings
 	if !clustered(i.Info) {
 		l.Add("replicas", finding.Info, "three servers in a cluster survive the loss of one", "one server keeps the bucket and stands alone: while it is down nobody is elected or kept")
 		return
-	}
-	if c.Replicas == 2 {
-		l.Add("replicas", finding.Warn, edit(&c, "--replicas 3"), "two replicas: nobody is elected or kept while either of their servers is down")
 	}
 	var away []string
 	for _, peer := range i.Info.Cluster.Replicas {
