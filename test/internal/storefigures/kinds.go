@@ -183,6 +183,7 @@ func redisKind() Kind {
 		Heard:   "pub/sub, and a look now and then",
 		Refused: []Claim{
 			{"a replica", []string{"the Redis server is a %s, which takes no writes and may lag"}},
+			{"replicas, of which one may be promoted beside its master: without `Wait`, `min-replicas-to-write` or `Fenced`", []string{"of which one may be promoted while the server goes on"}},
 			{"a user without the rights", []string{"the user may not run %s on the key"}},
 		},
 		CoolDown: []Claim{
