@@ -97,6 +97,15 @@ func (cfg BucketConfig) create(ctx context.Context, js jetstream.JetStream, repl
 	return latest
 }
 
+// bounded gives a context without a deadline one: a message that the servers
+// lose is never answered, and nothing else would end the call.
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
 // createClass gives the class of a failure to make a bucket. An explicit
 // refusal stays one until the configuration, the account or the cluster
 // changes. Anything else is worth another try, since making a bucket is

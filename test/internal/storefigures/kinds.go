@@ -155,6 +155,7 @@ func natsKind() Kind {
 			{"a configuration that may not be read", []string{"The configuration of bucket %q could not be read"}},
 		},
 		Warned: []Claim{
+			{"mirrors that answer its reads, whose answers do not count", []string{"mirrors bucket %q and answers reads of it"}},
 			{"one replica, or two, in a cluster", []string{"has one replica in a cluster", "has two replicas in a cluster"}},
 			{"rollups", []string{"allows rollups"}},
 			{"deletion of messages", []string{"allows the deletion of single messages"}},

@@ -53,7 +53,34 @@ func Inspect(ctx context.Context, s *app.Session, tester *rights.Tester, ttl tim
 	defer st.Close()
 	report, err := st.Check(ctx, store.CheckRequest{TTL: ttl})
 	i.judge(report, err, ttl)
+	i.mirrors(ctx, s, tester)
 	return i
+}
+
+// mirrors warns of streams that answer reads of the bucket beside it, of any
+// age. The bucket does not know them, so all streams are looked through, by a
+// user who may. Otherwise nothing is said: a candidate warns of the mirror that
+// answers it.
+func (i *Inspection) mirrors(ctx context.Context, s *app.Session, tester *rights.Tester) {
+	if has, err := tester.Has(ctx, rights.Scope{Bucket: s.Bucket, Domain: s.Domain}.ListRight()); err != nil || !has {
+		return
+	}
+	js, err := s.JetStream()
+	if err != nil {
+		return
+	}
+	streams := js.ListStreams(ctx)
+	for info := range streams.Info() {
+		c := &info.Config
+		if c.Mirror == nil || c.Mirror.Name != i.Info.Config.Name || c.Mirror.External != nil || !c.MirrorDirect {
+			continue
+		}
+		i.Findings.Add("mirror", finding.Warn, fmt.Sprintf("nats stream rm %s, then nats stream add %s --source %s", c.Name, c.Name, i.Info.Config.Name),
+			"stream %q mirrors the bucket and answers reads of it, with records of any age: candidates and commands read again until the bucket itself answers, and a stream with a source in its place would not answer", c.Name)
+	}
+	if err := streams.Err(); err != nil {
+		i.Findings.Add("mirror", finding.Info, "", "streams that mirror the bucket were not looked for: %s", app.Words(err))
+	}
 }
 
 // read asks for the bucket's configuration. The right to is tried before, since
