@@ -142,9 +142,10 @@ type ElectionConfig struct {
 	// safest: see natsstore.EnsureBucket.
 	BucketAutoCreate bool
 	// Replicas is how many servers keep a bucket that BucketAutoCreate makes: 1
-	// to 5. Where the servers cannot keep as many, Start says so. A bucket that
-	// exists is left as it is, and Start warns if it has another number.
-	// Default: 3 where the cluster has as many servers, else 1.
+	// to 5. Where a server that stands alone cannot keep as many, Start says so;
+	// where servers of a cluster are down, the election waits for them. A bucket
+	// that exists is left as it is, and Start warns if it has another number.
+	// Default: 3, or 1 where the server stands alone.
 	Replicas int
 	// JetStreamDomain is the JetStream domain in which the bucket lives. Across
 	// leaf nodes it should be given: the same bucket name in two domains is two

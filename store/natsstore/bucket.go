@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -20,7 +22,7 @@ type BucketConfig struct {
 	Description string
 	// Replicas is the number of servers that keep the bucket: 1 to 5, of which
 	// the even ones cost more than the odd one below and survive no more. Zero
-	// means 3 where the cluster has as many, else 1.
+	// means 3, or 1 where the server stands alone.
 	Replicas int
 	// Storage is where the servers keep it: on file (the zero value) or in
 	// memory, which a restart erases.
@@ -38,7 +40,11 @@ type BucketConfig struct {
 // EnsureBucket makes the bucket if there is none of that name, and leaves an
 // existing one as it is, whatever its configuration. Any number of processes
 // may call it at once. Errors are those of package store; the call ends with
-// ctx.
+// ctx, or after [DefaultTimeout] if ctx has no deadline.
+//
+// While a cluster has fewer servers up than the bucket has replicas, it repeats
+// the request: a bucket with one replica would stay so when the others are back.
+// A cluster that will never have as many takes a bucket whose Replicas says so.
 //
 // The bucket differs from one of `nats kv add` in what protects elections:
 //
@@ -54,25 +60,50 @@ func EnsureBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig)
 	if !validBucket(cfg.Bucket) {
 		return fmt.Errorf("%w: bucket %q: must be one or more of letters, digits, - and _", store.ErrInvalid, cfg.Bucket)
 	}
-	replicas := []int{cfg.Replicas}
-	if cfg.Replicas == 0 {
-		replicas = []int{3, 1}
-	}
-	var err error
-	for _, r := range replicas {
-		_, err = js.CreateStream(ctx, cfg.stream(r, time.Now()))
-		if !tooManyReplicas(err) {
-			break
-		}
+	ctx, cancel := bounded(ctx, DefaultTimeout)
+	defer cancel()
+	replicas := cmp.Or(cfg.Replicas, 3)
+	err := cfg.create(ctx, js, replicas)
+	if cfg.Replicas == 0 && refusedWith(err, codeReplicasNotHere) {
+		replicas = 1
+		err = cfg.create(ctx, js, replicas)
 	}
 	switch {
 	case err == nil, errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
 		return nil
-	case cfg.Replicas != 0 && tooManyReplicas(err):
-		return fmt.Errorf("%w: making bucket %q: the servers cannot keep %d replicas, which takes a cluster of as many: %w",
-			store.ErrPermanent, cfg.Bucket, cfg.Replicas, err)
+	case refusedWith(err, codeReplicasNotHere):
+		return fmt.Errorf("%w: making bucket %q: a server that stands alone cannot keep %d replicas, which takes a cluster of as many: %w",
+			createClass(err), cfg.Bucket, replicas, err)
+	case refusedWith(err, codeNoPeers):
+		return fmt.Errorf("%w: making bucket %q: the cluster does not have %d servers for as many replicas now: start those that are down,"+
+			" or set Replicas to fewer: %w", createClass(err), cfg.Bucket, replicas, err)
 	}
 	return fmt.Errorf("%w: making bucket %q: %w", createClass(err), cfg.Bucket, err)
+}
+
+// create makes the stream. While the cluster lacks servers for the replicas, it
+// tries again, until ctx is done.
+func (cfg BucketConfig) create(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	var latest error
+	pace := backoff.Policy{Initial: 50 * time.Millisecond, Max: time.Second, Jitter: 0.5}
+	pace.Repeat(ctx, func() bool {
+		_, err := js.CreateStream(ctx, cfg.stream(replicas, time.Now()))
+		if err != nil && latest != nil && ctx.Err() != nil {
+			return true // the answer before says more than the end of this call
+		}
+		latest = err
+		return !refusedWith(err, codeNoPeers)
+	})
+	return latest
+}
+
+// bounded gives a context without a deadline one: a message that the servers
+// lose is never answered, and nothing else would end the call.
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
 }
 
 // createClass gives the class of a failure to make a bucket. An explicit
@@ -81,15 +112,19 @@ func EnsureBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig)
 // idempotent.
 func createClass(err error) error {
 	var api *jetstream.APIError
-	if errors.As(err, &api) && api.Code < 500 || tooManyReplicas(err) {
+	switch {
+	case refusedWith(err, codeNoPeers): // the servers that are down may come back
+		return store.ErrTransient
+	case errors.As(err, &api) && api.Code < 500, refusedWith(err, codeReplicasNotHere):
 		return store.ErrPermanent
 	}
 	return store.ErrTransient
 }
 
-func tooManyReplicas(err error) bool {
+// refusedWith reports whether the server refused with that code.
+func refusedWith(err error, code jetstream.ErrorCode) bool {
 	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == codeReplicasNotHere || api.ErrorCode == codeNoPeers)
+	return errors.As(err, &api) && api.ErrorCode == code
 }
 
 func (cfg BucketConfig) stream(replicas int, now time.Time) jetstream.StreamConfig {

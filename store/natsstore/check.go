@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
 // maxRecordMessage is what a record, its subject and its headers may need in
@@ -25,6 +26,9 @@ const maxRecordMessage = store.MaxValue + 1<<10
 // that stands alone without JetStream.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	report, err := s.examine(ctx, req)
+	for _, stream := range s.known.copiesSeen() {
+		report.Warnings = append(report.Warnings, s.mirrored(stream))
+	}
 	if w := s.givesUp(); w != "" && err == nil {
 		report.Warnings = append(report.Warnings, w)
 	}
@@ -94,10 +98,6 @@ func age(info *jetstream.StreamInfo) time.Duration {
 	return max(info.TimeStamp.Sub(info.Created), 1)
 }
 
-// impossible is a revision that no register ever has. It is a number that the
-// server reads, and one that no stream will have counted to.
-const impossible = 1 << 62
-
 // mayUse finds out whether the user may read the keys and write theirs. Without
 // the right to read, a candidate would wait for another's write. Writing is
 // tried with a revision that no register has: the server refuses it, for the
@@ -108,15 +108,29 @@ func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
 		return nil
 	}
 	for _, key := range append([]string{req.Key}, req.Reads...) {
-		if _, err := s.Get(ctx, key); errors.Is(err, store.ErrPermanent) {
+		_, err := s.readUntil(ctx, key, func(context.Context, store.Entry) bool { return true })
+		if errors.Is(err, store.ErrPermanent) {
 			return err
 		}
+		if copied, is := errors.AsType[wire.CopyError](err); is {
+			return s.neverItself(key, copied)
+		}
 	}
-	_, err := s.CompareAndSwap(ctx, store.Write{Key: req.Key, Expected: impossible})
+	_, err := s.CompareAndSwap(ctx, store.Write{Key: req.Key, Expected: wire.Impossible})
 	if errors.Is(err, store.ErrPermanent) {
 		return err
 	}
+	if errors.Is(err, store.ErrConflict) {
+		for _, key := range req.Reads {
+			s.probe(ctx, req.Key, key)
+		}
+	}
 	return nil // the rest shows, or passes, by itself
+}
+
+// neverItself refuses a bucket for which mirrors answered all the time.
+func (s *Store) neverItself(key string, by wire.CopyError) error {
+	return fmt.Errorf("%w: bucket %q never answers a read of key %q itself: %s", store.ErrPermanent, s.names.Bucket, key, s.mirrored(by.Stream))
 }
 
 func (s *Store) unread(denied error) string {
@@ -150,7 +164,10 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 		" Elections cool down before they promote; file storage needs no such wait.")
 	warn(async, "acknowledges writes before they are in a file (persist_mode async), whatever its server's sync_interval is: the death of that server's process forgets leaders and terms."+
 		" Elections cool down before they promote; the default mode needs no such wait.")
-	warn(clustered && c.Replicas == 1, "has one replica in a cluster: no leader can be elected or kept while that server is down. Use three.")
+	warn(clustered && c.Replicas == 1, "has one replica in a cluster: no leader can be elected or kept while that server is down."+
+		" Where the cluster has three servers, use three: `nats stream edit %s --replicas 3`.", s.names.Stream)
+	warn(clustered && c.Replicas == 2, "has two replicas in a cluster: no leader can be elected or kept while either of their servers is down."+
+		" Where the cluster has three servers, use three: `nats stream edit %s --replicas 3`.", s.names.Stream)
 	if wanted := s.opts.Create; wanted != nil && wanted.Replicas != 0 {
 		warn(c.Replicas != wanted.Replicas, "has %d replicas and not %d, as was asked for: it existed. Change it by `nats stream edit %s --replicas %d`.",
 			c.Replicas, wanted.Replicas, s.names.Stream, wanted.Replicas)

@@ -29,6 +29,8 @@ type client struct {
 
 	attendant *attend.Attendant
 	noDirect  atomic.Bool // the bucket was found to refuse direct gets
+	mute      atomic.Bool // the user was found not to be allowed to ask for the configuration
+	known     testimony
 	// describing is the question for the bucket's configuration.
 	describing singleflight.Group[*jetstream.StreamInfo]
 	// planning is the question of watches that begin, how to.
@@ -57,13 +59,8 @@ func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {
 	return c, nil
 }
 
-// bounded gives a context without a deadline one: a message that the servers
-// lose is never answered, and nothing else would end the call.
 func (c *client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, c.opts.Timeout)
+	return bounded(ctx, c.opts.Timeout)
 }
 
 // sendable reports why nothing can be sent now. What it refuses has certainly
@@ -121,6 +118,17 @@ func (c *client) request(ctx context.Context, subject string, body []byte, again
 	return m, before, attend.Interrupted(ctx, err)
 }
 
+// send sends a message that is to be stored, once, and returns its sequence.
+func (c *client) send(ctx context.Context, before attend.Report, m *nats.Msg) (uint64, error) {
+	ctx, call := c.attendant.Begin(ctx, before, m.Subject, nil) // a write is not made again
+	defer c.attendant.End(call)
+	answer, err := c.nc.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return 0, attend.Interrupted(ctx, err)
+	}
+	return wire.Ack(answer)
+}
+
 // inVain is the body of a request that has no effect: it is no JSON, and the
 // request names no subject for the answer. The server checks a permission before
 // it looks at either.
@@ -171,11 +179,15 @@ func (c *client) shielded(what string, f func()) func() {
 	}
 }
 
-func (c *client) panicked(what string, value any, stack []byte) {
-	log := c.opts.Logger
-	if log == nil {
-		log = slog.Default()
+func (c *client) logger() *slog.Logger {
+	if c.opts.Logger == nil {
+		return slog.Default()
 	}
+	return c.opts.Logger
+}
+
+func (c *client) panicked(what string, value any, stack []byte) {
+	log := c.logger()
 	// Whatever the Logger does in its turn can be reported to nobody.
 	shield.Call(func() {
 		log.Error("panic", "of", what, "value", shield.Value(value), "stack", string(stack), "bucket", c.names.Bucket)

@@ -13,6 +13,21 @@
 // moment later may keep the write in its reconnect buffer and deliver it long
 // after the call gave up: such a call has ended with store.ErrUnknown.
 //
+// # Reads
+//
+// Any replica answers a direct get, and so does each mirror of the stream: the
+// server gives mirrors of a stream with allow_direct the setting mirror_direct,
+// unasked. Either may lag for long. The answer of another stream than the
+// bucket's counts as none, and the read is made again. Who finds nothing the
+// server does not tell: the first such answer for a key, and each after an
+// interruption, counts if the stream's leader holds no record of the key
+// (STREAM.INFO), or, where it does not say, if several in a row find nothing.
+// The refusal of a write names the revision at which the stream's leader has
+// the key. A read that shows less is not believed until the leader's state
+// agrees. [Store.Check] tries two writes that no server accepts, so that a
+// candidate knows the revisions of both its keys before it watches them. It
+// refuses a bucket for which mirrors answer each time.
+//
 // # Watching
 //
 // A bucket that [EnsureBucket] made republishes each stored record on a core
@@ -49,7 +64,7 @@
 // there are, and costs a second goroutine. In a bucket that republishes, it
 // reads the present state by one direct get of all keys. Where there are more
 // than 1,024 of them, the most that the server answers with, it reads by a
-// consumer made for it. In a cluster the replica that answers may lag behind.
+// consumer made for it. The replica or mirror that answers may lag behind.
 // So the store asks the stream's leader which keys there are, if the user may
 // ask. The present state is complete when all of them have come.
 //

@@ -164,6 +164,7 @@ func (h *hub) add(w *subscription, p plan) error {
 	}
 	for _, key := range w.keys {
 		h.registry.Add(w.Watch, key)
+		h.registry.Named(key, h.known.least(key))
 		if err := h.feeds.Add(key); err != nil {
 			return err
 		}
@@ -259,9 +260,10 @@ func (h *hub) stopTaking(t *taker) {
 // watches were told of. It is called by goroutines of writes. The bucket is
 // looked at, too: it may have been made anew, of which no republished record
 // tells.
-func (h *hub) suspect(key string) {
+func (h *hub) suspect(key string, named uint64) {
 	h.loop.Lock()
 	defer h.loop.Unlock()
+	h.registry.Named(key, named)
 	watched := h.registry.Read(key)
 	// Each view is asked, and not only until one watches the key.
 	for v := range h.views {

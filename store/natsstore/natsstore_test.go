@@ -90,7 +90,7 @@ func TestRefusalsOfABucketArePermanent(t *testing.T) {
 		want error
 	}{
 		{"more replicas than servers", &jetstream.APIError{Code: 500, ErrorCode: 10074}, store.ErrPermanent},
-		{"no servers that suit", &jetstream.APIError{Code: 400, ErrorCode: 10005}, store.ErrPermanent},
+		{"servers that are down", &jetstream.APIError{Code: 400, ErrorCode: 10005}, store.ErrTransient},
 		{"an account's limit", &jetstream.APIError{Code: 400, ErrorCode: 10026}, store.ErrPermanent},
 		{"no leader", &jetstream.APIError{Code: 503, ErrorCode: 10008}, store.ErrTransient},
 		{"a server in trouble", &jetstream.APIError{Code: 500, ErrorCode: 10049}, store.ErrTransient},

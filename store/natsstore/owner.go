@@ -166,7 +166,10 @@ func (h *hub) Nudge() { h.loop.Nudge() }
 // not looked at.
 func (h *hub) Waiting() bool { return h.loop.Waiting() }
 
-func (h *hub) Report(err error) { h.lastErr = err }
+func (h *hub) Report(err error) {
+	h.lastErr = err
+	h.noteCopy(err)
+}
 
 // LastError is not what Report notes: a denial shows on the connection alone,
 // and never as the answer to a request.

@@ -21,6 +21,8 @@ const nowhere = " "
 
 func (c *client) planFor(info *jetstream.StreamInfo) plan {
 	c.noDirect.Store(!info.Config.AllowDirect)
+	c.known.of(info.Created)
+	c.mute.Store(false)
 	p := plan{republished: c.opts.Republished, created: info.Created}
 	if p.republished == "" {
 		p.republished = c.names.Republished(info.Config.RePublish)

@@ -13,16 +13,10 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
-// get reads a key by a direct get, which any replica answers. Where the bucket
-// refuses those, it asks the stream's leader. That the bucket does is found out
-// by the first read of it that fails. It is no failure of the caller's, so that
-// read is made once more.
-func (c *client) get(ctx context.Context, key string) (store.Entry, error) {
-	if !store.ValidKey(key) {
-		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
-	}
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
+// read reads a key once. Where the bucket refuses direct gets, it asks the
+// stream's leader. That the bucket does is found out by the first read of it
+// that fails. It is no failure of the caller's, so that read is made once more.
+func (c *client) read(ctx context.Context, key string) (store.Entry, error) {
 	direct := !c.noDirect.Load()
 	e, err := c.readBy(ctx, c.readRequest(key), key)
 	if err != nil && direct && c.noDirect.Load() { // which the failure has shown
@@ -46,7 +40,7 @@ func (c *client) readRequest(key string) readRequest {
 	if c.noDirect.Load() {
 		return readRequest{subject: c.names.MessageGet(), body: c.names.MessageRequest(key), decode: wire.MessageAnswer}
 	}
-	return readRequest{subject: c.names.Direct(key), decode: wire.DirectAnswer}
+	return readRequest{subject: c.names.Direct(key), decode: c.names.DirectAnswer}
 }
 
 func (c *client) readBy(ctx context.Context, r readRequest, key string) (store.Entry, error) {
@@ -56,6 +50,7 @@ func (c *client) readBy(ctx context.Context, r readRequest, key string) (store.E
 		if e, err = r.decode(key, m); err == nil {
 			return e, nil
 		}
+		c.noteCopy(err)
 	}
 	return store.Entry{}, c.readError(ctx, before, r.subject, err)
 }

@@ -75,7 +75,8 @@ func (s *Store) Close() {
 	s.drop(h)
 }
 
-// Get implements [store.Store] by a direct get, which any replica answers. From
+// Get implements [store.Store] by a direct get, which any replica answers; see
+// Reads in the package documentation for which answers count. From
 // a bucket that refuses direct gets it reads by STREAM.MSG.GET, for which the
 // user then needs permission (it covers all keys).
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {

@@ -20,12 +20,15 @@ func (c *client) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return info, err
 }
 
-// sharedInfo is info that many may ask for at once. Its answer is theirs, and
-// may have left the server just before the call. Hundreds of elections that one
-// process began each asked for it, twice, and on a busy machine held each other
-// up for minutes.
+// sharedInfo is info that many may ask for at once. Hundreds of elections that
+// one process began each asked for it, twice, and on a busy machine held each
+// other up for minutes.
+//
+// The question is sent after the call. An election asks for the bucket's age
+// after its claim, and the answer to an earlier question may be the age of a
+// bucket that is gone.
 func (c *client) sharedInfo(ctx context.Context) (*jetstream.StreamInfo, error) {
-	return c.describing.Do(ctx, func() (bool, *jetstream.StreamInfo, error) { return c.askInfo(ctx) })
+	return c.describing.Since(ctx, func() (bool, *jetstream.StreamInfo, error) { return c.askInfo(ctx) })
 }
 
 // askInfo reports besides whether the server answered. What ends without an
@@ -117,8 +120,7 @@ func (c *client) infoOrCreate(ctx context.Context) (*jetstream.StreamInfo, error
 	if err := c.create(ctx); err != nil {
 		return nil, err
 	}
-	// Not shared: an answer that is under way may be of the time before.
-	return c.info(ctx)
+	return c.sharedInfo(ctx)
 }
 
 // checkError explains a failure of infoOrCreate. Whoever starts an election

@@ -249,10 +249,11 @@ func (s *Store) noBeginning(ctx context.Context, h *hub, w *subscription) error 
 }
 
 // suspect has a key read, and the patterns that it matches, because a write
-// found it in a state that nobody told of.
-func (s *Store) suspect(key string) {
+// found it in a state that nobody told of. The revision is what the stream's
+// leader named, or 0.
+func (s *Store) suspect(key string, named uint64) {
 	if h := s.present(); h != nil {
-		h.suspect(key)
+		h.suspect(key, named)
 	}
 }
 

@@ -47,14 +47,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 // its own first attempt. The functions of the client library that publish make
 // up to two of them, unless told otherwise.
 func (c *client) publish(ctx context.Context, before attend.Report, w store.Write) (uint64, error) {
-	m := c.names.Write(w)
-	ctx, call := c.attendant.Begin(ctx, before, m.Subject, nil) // a write is not made again
-	defer c.attendant.End(call)
-	answer, err := c.nc.RequestMsgWithContext(ctx, m)
-	if err != nil {
-		return 0, attend.Interrupted(ctx, err)
-	}
-	return wire.Ack(answer)
+	return c.send(ctx, before, c.names.Write(w))
 }
 
 // errStillInFlight: the server never looked at the write, while there was time.
@@ -87,9 +80,11 @@ func (s *Store) writeError(ctx context.Context, before attend.Report, w store.Wr
 	class := classifyWrite(err)
 	switch {
 	case errors.Is(class, store.ErrConflict):
-		s.suspect(w.Key)
+		named, _ := wire.Named(err)
+		s.known.name(w.Key, named)
+		s.suspect(w.Key, named)
 	case errors.Is(class, errNoStream):
-		s.suspect(w.Key)
+		s.suspect(w.Key, 0)
 		return s.diagnose(ctx, err)
 	case errors.Is(class, errStoreFailed):
 		class = s.storeFailure(ctx, w)

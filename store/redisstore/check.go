@@ -14,8 +14,10 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Check implements [store.Checker]. It refuses a replica, and a user who may
-// not read and write the request's key. It warns of each setting by which the
+// Check implements [store.Checker]. It refuses a replica, a server whose
+// replica may be promoted while the server goes on to acknowledge writes (see
+// [Options.Fenced]), and a user who may not read and write the request's key.
+// It warns of each setting by which the
 // server may lose a write that it acknowledged, and then reports the store as
 // forgetful: no append-only file, one that is not synced before each answer,
 // replicas that may take the master's place without that write, and settings
@@ -151,7 +153,9 @@ func (c *client) judge(ctx context.Context, n *redis.Client) (store.Report, erro
 	if err := c.judgeFile(ctx, n, info, warn); err != nil {
 		return r, err
 	}
-	c.judgeReplicas(n, info, warn)
+	if err := c.judgeReplicas(ctx, n, info, warn); err != nil {
+		return r, err
+	}
 	r.Expires = judgeMemory(info, warn)
 	return r, nil
 }
@@ -186,11 +190,21 @@ func (c *client) judgeFile(ctx context.Context, n *redis.Client, info map[string
 }
 
 // judgeReplicas examines what a failover keeps, and whether there was one: a
-// server that was promoted may have lost the record of who leads.
-func (c *client) judgeReplicas(n *redis.Client, info map[string]string, warn func(bool, string, ...any)) {
+// server that was promoted may have lost the record of who leads. It refuses
+// servers of which two may acknowledge writes after a failover.
+func (c *client) judgeReplicas(ctx context.Context, n *redis.Client, info map[string]string, warn func(bool, string, ...any)) error {
 	replicas, _ := strconv.Atoi(info["connected_slaves"]) // 0 if it is not told
 	sentinel := n.Options().Addr == "FailoverClient"      // go-redis, sentinel.go, clientOptions
 	promoted := info["second_repl_offset"]                // redis, replication.c, shiftReplicationId
+	if replicas > 0 || sentinel {
+		demanded, err := demandedReplicas(ctx, n, info)
+		if err != nil {
+			return err
+		}
+		if err := c.allowReplicas(max(replicas, 1), demanded); err != nil {
+			return err
+		}
+	}
 	const wait = "Options.Wait (?wait=) has each write wait for the replicas."
 	switch {
 	case c.opts.Wait == 0 && replicas > 0:
@@ -206,6 +220,34 @@ func (c *client) judgeReplicas(n *redis.Client, info map[string]string, warn fun
 	case c.opts.Wait > replicas:
 		warn(false, "has %d connected replicas, and writes wait for %d: until there are so many, no leader can be elected or kept.", replicas, c.opts.Wait)
 	}
+	return nil
+}
+
+// allowReplicas refuses a master and its replicas if, when one replica was
+// promoted, both it and the old master can have as many replicas as their
+// writes need. One is the new master, so that the two share the others.
+func (c *client) allowReplicas(replicas, demanded int) error {
+	if c.opts.Fenced || 2*max(c.opts.Wait, demanded) >= replicas {
+		return nil
+	}
+	return fmt.Errorf("%w: the Redis server has replicas, of which one may be promoted while the server goes on (a network that parts them is enough),"+
+		" and two lead for as long as both acknowledge writes: set Options.Wait (?wait=%d), or min-replicas-to-write %d on all servers;"+
+		" where a guard turns a stale leader away (package fence), set Options.Fenced (?fenced=true)", store.ErrPermanent, replicas, (replicas+1)/2)
+}
+
+// demandedReplicas returns how many replicas the server itself demands for a
+// write (min-replicas-to-write), as far as the user may know: one at least
+// where INFO counts those that are good enough.
+func demandedReplicas(ctx context.Context, n *redis.Client, info map[string]string) (int, error) {
+	if _, counted := info["min_slaves_good_slaves"]; !counted {
+		return 0, nil
+	}
+	got, err := n.ConfigGet(ctx, "min-replicas-to-write").Result()
+	if err != nil && code(err) == "" {
+		return 0, err
+	}
+	demanded, _ := strconv.Atoi(got["min-replicas-to-write"]) // 0 if it is not told
+	return max(demanded, 1), nil
 }
 
 // judgeMemory examines what is evicted, and reports whether records may be.

@@ -36,8 +36,22 @@
 //
 // # What is demanded of the server, and what is warned of
 //
-// [Store.Check] refuses a replica, and a user without the rights below. It
-// warns of the following, and elections then cool down before they promote (the
+// [Store.Check] refuses a replica, a user without the rights below, and servers
+// of which two may acknowledge writes after a failover: a replica may be
+// promoted while the old master lives on, cut off from whoever promotes, and
+// the candidates that still reach it have a leader of their own, for as long as
+// it answers (a test holds the two leaders against each other). So a master
+// with replicas, or one that Sentinel finds, needs one of three things:
+//
+//   - [Options.Wait], so that the old master acknowledges nothing any more: all
+//     of its replicas, or half of them at least;
+//   - min-replicas-to-write on all servers, of half of the replicas at least.
+//     An old master that is cut off from a replica without a word notices after
+//     min-replicas-max-lag, 10 s by default, and two may lead until then;
+//   - [Options.Fenced], by which you state that a guard turns the stale one of
+//     two leaders away.
+//
+// It warns of the following, and elections then cool down before they promote (the
 // store is reported as forgetful):
 //
 //   - no append-only file, or another setting than appendfsync always, or
@@ -105,6 +119,9 @@
 // own and a client's certificate ([Driver]).
 //
 // # What is left to the caller
+//
+// That one server alone is master, where neither Wait nor min-replicas-to-write
+// keeps an old one from acknowledging writes.
 //
 // Switch the client's maintenance notifications off, as [Open] does
 // (MaintNotificationsConfig with ModeDisabled): in their automatic mode two

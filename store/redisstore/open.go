@@ -19,8 +19,8 @@ import (
 )
 
 // Driver opens stores by their URL, with a connection of their own. Beside the
-// parameters of [redis.ParseURL] the URL may have prefix, timeout and wait,
-// which are the fields of [Options]. With master, the name of a master, the
+// parameters of [redis.ParseURL] the URL may have prefix, timeout, wait and
+// fenced, which are the fields of [Options]. With master, the name of a master, the
 // host, port, user and password are those of a Sentinel, and the user and
 // password of the servers are the parameters username and password
 // ([redis.ParseFailoverURL]). Those by which that reads from replicas are
@@ -34,7 +34,7 @@ import (
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"redis", "rediss"},
-		Form:    "redis[s]://[user:password@]host[:6379][/0][?prefix=leader:&wait=1&master=name&ca=FILE&cert=FILE&key=FILE]",
+		Form:    "redis[s]://[user:password@]host[:6379][/0][?prefix=leader:&wait=1&fenced=true&master=name&ca=FILE&cert=FILE&key=FILE]",
 		Open: func(ctx context.Context, u *url.URL) (store.Opened, error) {
 			s, err := openURL(ctx, u)
 			if err != nil {
@@ -101,13 +101,18 @@ func split(u *url.URL) (Options, files, *url.URL, error) {
 			return invalid("wait", err)
 		}
 	}
+	if text := query.Get("fenced"); text != "" {
+		if opts.Fenced, err = strconv.ParseBool(text); err != nil {
+			return invalid("fenced", err)
+		}
+	}
 	if text := query.Get("timeout"); text != "" {
 		if opts.Timeout, err = time.ParseDuration(text); err != nil {
 			return invalid("timeout", err)
 		}
 	}
 	secrets := files{query.Get("ca"), query.Get("cert"), query.Get("key")}
-	for _, name := range []string{"prefix", "wait", "timeout", "ca", "cert", "key"} {
+	for _, name := range []string{"prefix", "wait", "fenced", "timeout", "ca", "cert", "key"} {
 		query.Del(name)
 	}
 	rest.RawQuery = query.Encode()

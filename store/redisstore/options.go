@@ -36,6 +36,11 @@ type Options struct {
 	// master's place, and is then the number of those replicas. Zero waits for
 	// none.
 	Wait int
+	// Fenced states that a guard turns a stale leader away from whatever the
+	// leaders change (package fence). Without it, [Store.Check] refuses a
+	// server whose replica may be promoted while the server goes on: there two
+	// lead for as long as both acknowledge writes.
+	Fenced bool
 	// Logger hears, at level warning, of news that break off and of writes that
 	// nobody could be told of, and at level error of a panic in a function that
 	// a watch was given. Nil means slog.Default().

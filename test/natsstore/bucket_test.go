@@ -2,6 +2,7 @@ package natsstore_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -66,6 +67,54 @@ func TestBucketHasAsManyReplicasAsTheClusterAllows(t *testing.T) {
 		demand(t, nc, natsstore.BucketConfig{Bucket: "b"}, 3)
 		demand(t, nc, natsstore.BucketConfig{Bucket: "asked", Replicas: 1}, 1)
 	})
+	// Servers that were started while it was away know nothing of the third.
+	t.Run("ClusterOfThreeOfWhichTwoAreBack", func(t *testing.T) {
+		c := natslab.StartCluster(t, 3)
+		for _, node := range c.Nodes {
+			node.Stop()
+		}
+		c.Nodes[1].Run()
+		c.Nodes[2].Run()
+		c.AwaitReady()
+		nc := natslab.Connect(t, c.Nodes[1].URL()+","+c.Nodes[2].URL())
+		js := natslab.JetStream(t, nc)
+		lacking := refusals(t, nc, "KV_b", 10005)
+
+		impatient, cancel := context.WithCancel(natslab.Within(t))
+		go func() { <-lacking; <-lacking; cancel() }() // the first answer has come when the second is refused
+		outcome(t, natsstore.EnsureBucket(impatient, js, natsstore.BucketConfig{Bucket: "b"}), store.Transient, "3 servers", "Replicas")
+
+		go func() { <-lacking; c.Nodes[0].Run() }()
+		demand(t, nc, natsstore.BucketConfig{Bucket: "b"}, 3)
+	})
+}
+
+// refusals tells of requests to make the stream that the server refuses with
+// the code.
+func refusals(t *testing.T, nc *nats.Conn, stream string, code jetstream.ErrorCode) <-chan struct{} {
+	t.Helper()
+	refused := make(chan struct{})
+	audit, err := nc.Subscribe("$JS.EVENT.ADVISORY.API", func(m *nats.Msg) {
+		var e struct{ Subject, Response string }
+		if err := json.Unmarshal(m.Data, &e); err != nil {
+			t.Error(err)
+			return
+		}
+		if strings.HasSuffix(e.Subject, ".STREAM.CREATE."+stream) && strings.Contains(e.Response, fmt.Sprintf(`"err_code":%d`, code)) {
+			select {
+			case refused <- struct{}{}:
+			default: // nobody waits for it
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = audit.Unsubscribe() })
+	if err := nc.FlushTimeout(natslab.Patience); err != nil {
+		t.Fatal(err)
+	}
+	return refused
 }
 
 func TestKeyValueToolsReadOurBucket(t *testing.T) {
@@ -309,13 +358,17 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestCheckWarnsOfOneReplicaInACluster(t *testing.T) {
+func TestCheckWarnsOfFewReplicasInACluster(t *testing.T) {
 	t.Parallel()
 	nc := natslab.StartCluster(t, 3).Connect(t)
-	ensure(t, nc, natsstore.BucketConfig{Bucket: "b", Replicas: 1})
-	r, err := open(t, nc, "b", natsstore.Options{}).Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
-	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "one replica") {
-		t.Errorf("%+v, %v", r, err)
+	for replicas, want := range map[int]string{1: "one replica", 2: "two replicas"} {
+		bucket := newBucket()
+		ensure(t, nc, natsstore.BucketConfig{Bucket: bucket, Replicas: replicas})
+		r, err := open(t, nc, bucket, natsstore.Options{}).Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
+		if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], want) ||
+			!strings.Contains(r.Warnings[0], "nats stream edit KV_"+bucket+" --replicas 3") {
+			t.Errorf("%d replicas: %+v, %v", replicas, r, err)
+		}
 	}
 }
 
@@ -364,4 +417,74 @@ func TestBucketMadeAgainIsNew(t *testing.T) {
 	if again, most := age(), time.Since(begun); again > most {
 		t.Errorf("age %v, was %v; made %v ago", again, old, most)
 	}
+}
+
+// A candidate asks for the bucket's age after its claim. Another election of its
+// process may have asked just before, and its answer be still under way.
+func TestAgeAskedForIsOfAQuestionThatFollows(t *testing.T) {
+	t.Parallel()
+	nc := natslab.Start(t).Connect(t)
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+	// Answers travel through a relay, which keeps the first one.
+	asked, release := make(chan struct{}), make(chan struct{})
+	first := true
+	relay, err := nc.Subscribe("relay.STREAM.INFO.KV_b", func(m *nats.Msg) {
+		answer, err := nc.Request("$JS.API.STREAM.INFO.KV_b", m.Data, natslab.Patience)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if first {
+			first = false
+			close(asked)
+			<-release
+		}
+		if err := m.Respond(answer.Data); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = relay.Unsubscribe() }()
+	s := open(t, nc, "b", natsstore.Options{APIPrefix: "relay"})
+	var before store.Report
+	var early sync.WaitGroup
+	early.Go(func() {
+		r, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
+		if err != nil {
+			t.Error(err)
+		}
+		before = r
+	})
+	<-asked
+	made := time.Now()
+	if err := natslab.JetStream(t, nc).DeleteStream(natslab.Within(t), "KV_b"); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+	must(t, open(t, nc, "b", natsstore.Options{}), store.Write{Key: "g"}) // the claim
+	waits := &awaited{Context: natslab.Within(t), waits: make(chan struct{})}
+	go func() { <-waits.waits; close(release) }()
+	after, err := s.Check(waits, store.CheckRequest{TTL: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	early.Wait()
+	if after.Age == before.Age || after.Age > time.Since(made) {
+		t.Errorf("age %v, and before it was made again %v; made %v ago", after.Age, before.Age, time.Since(made))
+	}
+}
+
+// An awaited context says when somebody begins to wait for its end.
+type awaited struct {
+	context.Context //nolint:containedctx // it is one itself
+
+	waits chan struct{}
+	once  sync.Once
+}
+
+func (a *awaited) Done() <-chan struct{} {
+	a.once.Do(func() { close(a.waits) })
+	return a.Context.Done()
 }

@@ -155,7 +155,8 @@ func natsKind() Kind {
 			{"a configuration that may not be read", []string{"The configuration of bucket %q could not be read"}},
 		},
 		Warned: []Claim{
-			{"one replica in a cluster", []string{"has one replica in a cluster"}},
+			{"mirrors that answer its reads, whose answers do not count", []string{"mirrors bucket %q and answers reads of it"}},
+			{"one replica, or two, in a cluster", []string{"has one replica in a cluster", "has two replicas in a cluster"}},
 			{"rollups", []string{"allows rollups"}},
 			{"deletion of messages", []string{"allows the deletion of single messages"}},
 			{"no direct gets", []string{"refuses direct gets"}},
@@ -183,6 +184,7 @@ func redisKind() Kind {
 		Heard:   "pub/sub, and a look now and then",
 		Refused: []Claim{
 			{"a replica", []string{"the Redis server is a %s, which takes no writes and may lag"}},
+			{"replicas, of which one may be promoted beside its master: without `Wait`, `min-replicas-to-write` or `Fenced`", []string{"of which one may be promoted while the server goes on"}},
 			{"a user without the rights", []string{"the user may not run %s on the key"}},
 		},
 		CoolDown: []Claim{

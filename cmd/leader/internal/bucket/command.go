@@ -72,7 +72,7 @@ func (p place) validate() error {
 type CreateCommand struct {
 	place
 
-	Replicas    int    `placeholder:"N" help:"How many servers keep the bucket: 1, 3 or 5 (default: 3 where the cluster has as many, else 1)."`
+	Replicas    int    `placeholder:"N" help:"How many servers keep the bucket: 1, 3 or 5 (default: 3, or 1 where the server stands alone)."`
 	Storage     string `enum:"file,memory" default:"file" help:"Where the servers keep it: file, memory. A restart forgets what is in memory."`
 	MaxBytes    int64  `placeholder:"BYTES" help:"A bound for its size, if the account demands one. A bucket that is full refuses renewals."`
 	Description string `placeholder:"TEXT" help:"What nats kv info shows of it."`
@@ -160,7 +160,7 @@ func (c CreateCommand) make(ctx context.Context, s *app.Session, tester *rights.
 		return err
 	}
 	err = natsstore.EnsureBucket(ctx, js, c.config())
-	if refusal, ok := errors.AsType[*jetstream.APIError](err); ok {
+	if refusal, ok := errors.AsType[*jetstream.APIError](err); ok && errors.Is(err, store.ErrPermanent) {
 		// An answer of the server's own, which the next try would get again.
 		return fmt.Errorf("%w: the server refuses to make bucket %q%s: %s (error %d)",
 			store.ErrPermanent, s.Bucket, c.asked(), refusal.Description, refusal.ErrorCode)

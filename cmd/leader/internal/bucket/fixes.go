@@ -36,7 +36,7 @@ func weaknesses() []weakness {
 			func(c *jetstream.StreamConfig, _ bool) bool { return c.PersistMode == jetstream.AsyncPersistMode }, anew, nil,
 		},
 		{
-			func(c *jetstream.StreamConfig, clustered bool) bool { return clustered && c.Replicas == 1 },
+			func(c *jetstream.StreamConfig, clustered bool) bool { return clustered && c.Replicas < 3 },
 			func(c *jetstream.StreamConfig) string { return edit(c, "--replicas 3") },
 			func(c *jetstream.StreamConfig) { c.Replicas = 3 },
 		},

@@ -53,7 +53,34 @@ func Inspect(ctx context.Context, s *app.Session, tester *rights.Tester, ttl tim
 	defer st.Close()
 	report, err := st.Check(ctx, store.CheckRequest{TTL: ttl})
 	i.judge(report, err, ttl)
+	i.mirrors(ctx, s, tester)
 	return i
+}
+
+// mirrors warns of streams that answer reads of the bucket beside it, of any
+// age. The bucket does not know them, so all streams are looked through, by a
+// user who may. Otherwise nothing is said: a candidate warns of the mirror that
+// answers it.
+func (i *Inspection) mirrors(ctx context.Context, s *app.Session, tester *rights.Tester) {
+	if has, err := tester.Has(ctx, rights.Scope{Bucket: s.Bucket, Domain: s.Domain}.ListRight()); err != nil || !has {
+		return
+	}
+	js, err := s.JetStream()
+	if err != nil {
+		return
+	}
+	streams := js.ListStreams(ctx)
+	for info := range streams.Info() {
+		c := &info.Config
+		if c.Mirror == nil || c.Mirror.Name != i.Info.Config.Name || c.Mirror.External != nil || !c.MirrorDirect {
+			continue
+		}
+		i.Findings.Add("mirror", finding.Warn, fmt.Sprintf("nats stream rm %s, then nats stream add %s --source %s", c.Name, c.Name, i.Info.Config.Name),
+			"stream %q mirrors the bucket and answers reads of it, with records of any age: candidates and commands read again until the bucket itself answers, and a stream with a source in its place would not answer", c.Name)
+	}
+	if err := streams.Err(); err != nil {
+		i.Findings.Add("mirror", finding.Info, "", "streams that mirror the bucket were not looked for: %s", app.Words(err))
+	}
 }
 
 // read asks for the bucket's configuration. The right to is tried before, since
@@ -143,17 +170,13 @@ func clustered(info *jetstream.StreamInfo) bool {
 	return info.Cluster != nil && info.Cluster.Name != ""
 }
 
-// replicas judges how the servers of the bucket are. Two are worse than one: a
-// majority of two is both, so that either server's end stops all. What is not
-// current is a warning as long as there is a majority.
+// replicas judges how the servers of the bucket are. What is not current is a
+// warning as long as there is a majority. Of too few the store warns.
 func (i *Inspection) replicas() {
 	c, l := i.Info.Config, &i.Findings
 	if !clustered(i.Info) {
 		l.Add("replicas", finding.Info, "three servers in a cluster survive the loss of one", "one server keeps the bucket and stands alone: while it is down nobody is elected or kept")
 		return
-	}
-	if c.Replicas == 2 {
-		l.Add("replicas", finding.Warn, edit(&c, "--replicas 3"), "two replicas: nobody is elected or kept while either of their servers is down")
 	}
 	var away []string
 	for _, peer := range i.Info.Cluster.Replicas {

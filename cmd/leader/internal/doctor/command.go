@@ -45,8 +45,8 @@ candidates do at their start; a right to ask JetStream with a request whose body
 denial for each right that is missing. The round trips are such refused writes, one after the other.
 
 Fields of -o json: server, bucket, group, healthy (nothing is fail), findings (check, status, text, fix). The checks are
-connection, version, jetstream, bucket, expiry, replicas, sync, clock, round-trip, candidate, observer, viewer, operator,
-caretaker, admin, paused; elsewhere than on NATS store, round-trip and paused.
+connection, version, jetstream, bucket, expiry, replicas, mirror, sync, clock, round-trip, candidate, observer, viewer,
+operator, caretaker, admin, paused; elsewhere than on NATS store, round-trip and paused.
 
 Of a store elsewhere than on NATS (--store) it tells what the store says of itself, the round trip, and which groups are
 paused. The forms of its URL:

@@ -54,6 +54,9 @@ func (s Scope) CreateRight() Right { return s.request("STREAM.CREATE.KV_" + s.Bu
 // AccountRight is the right to ask what the account may do.
 func (s Scope) AccountRight() Right { return s.request("INFO") }
 
+// ListRight is the right to look through the streams of the account.
+func (s Scope) ListRight() Right { return s.request("STREAM.LIST") }
+
 // WriteRight is the right to write the record.
 func (s Scope) WriteRight() Right { return s.write(s.Group) }
 

@@ -38,7 +38,7 @@ func (b *beginning) void() { *b = beginning{number: b.number + 1} }
 // finish says that the present state is complete, as soon as it is.
 func (v *View) finish() {
 	v.beginning.void()
-	if v.feed == nil || !v.owner.Informed() || !v.owner.Clustered() && !v.feed.Consumer() {
+	if v.feed == nil || !v.owner.Informed() {
 		v.presented(nil)
 		return
 	}

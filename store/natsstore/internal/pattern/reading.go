@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/feed"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -96,6 +97,10 @@ func (v *View) endReading() {
 // answered handles one message of the answer to a direct get.
 func (v *View) answered(m *nats.Msg) {
 	v.deadline = time.Now().Add(readTimeout)
+	if err := v.names.Copied(m); err != nil {
+		v.copied(err)
+		return
+	}
 	if subject := wire.Appended(m.Header, nats.JSSubject); subject != "" {
 		e, err := wire.Record(strings.TrimPrefix(subject, v.names.Stored), m)
 		if err == nil {
@@ -119,6 +124,26 @@ func (v *View) answered(m *nats.Msg) {
 		}
 		v.unread()
 	}
+}
+
+// copiesMost is how many readings in a row a mirror may answer before the
+// present state is read by a consumer, which no mirror does.
+const copiesMost = 20
+
+// copied ends a reading that a mirror answers. The next may be answered by the
+// stream itself.
+func (v *View) copied(err error) {
+	if v.reading == nil {
+		return
+	}
+	v.owner.Report(err)
+	v.copies++
+	if v.copies%copiesMost == 0 {
+		v.unread()
+		return
+	}
+	v.endReading()
+	v.wanted, v.nextRead = true, time.Now().Add(retry.First)
 }
 
 // unread ends a reading that failed, unless it has ended: several messages of

@@ -96,6 +96,7 @@ type View struct {
 	nextRead   time.Time
 	nextSurvey time.Time // in case that writes were lost; set by the one before
 	failures   int       // to read, in a row
+	copies     int       // readings in a row that a mirror answered
 	forgotten  int       // how often the stream turned out to be another one
 }
 
@@ -248,7 +249,7 @@ func (v *View) Complete() {
 	}
 	v.begun = false
 	v.endReading()
-	v.failures = 0
+	v.failures, v.copies = 0, 0
 	v.nextSurvey = time.Now().Add(max(v.surveyEvery(), time.Duration(v.Known())*time.Second/surveyMost))
 	for _, key := range v.ledger.gone() {
 		if !v.watch.Stopped() {

@@ -71,11 +71,13 @@ func (b *bench) Publish(m *nats.Msg) error {
 	return nil
 }
 
-func (b *bench) NewInbox() string     { return nats.NewInbox() }
-func (b *bench) InboxPrefix() string  { return nats.InboxPrefix }
-func (b *bench) Waiting() bool        { return false }
-func (b *bench) Clustered() bool      { return b.clustered }
-func (b *bench) Informed() bool       { return true }
+func (b *bench) NewInbox() string    { return nats.NewInbox() }
+func (b *bench) InboxPrefix() string { return nats.InboxPrefix }
+func (b *bench) Waiting() bool       { return false }
+func (b *bench) Clustered() bool     { return b.clustered }
+func (b *bench) Informed() bool {
+	return b.clustered || b.feed != nil && b.feed.Consumer()
+}
 func (b *bench) NoDirect() bool       { return false }
 func (b *bench) LastError() error     { return b.denied }
 func (b *bench) Retake()              {}

@@ -18,6 +18,7 @@ type register struct {
 	// reports whether there is one, which older states must not replace.
 	entry  store.Entry
 	doubts watch.Doubts
+	least  uint64 // what the stream's leader named: an older state is a copy's that lags
 
 	holds     int       // how many have put off its reads
 	failures  int       // of reads, in a row
@@ -36,6 +37,8 @@ type register struct {
 	confirm    bool // the next successful read is to be confirmed
 	spare      bool // the read is due unless a new consumer comes first
 	check      bool // the read is due only since nothing was heard for long
+
+	alone uint8 // reads in a row that found too little, and the leader did not say
 }
 
 // An order of registers goes through them: there may be 20,000, and an element
@@ -142,6 +145,81 @@ func (g *Registry) found(r *register, e store.Entry) {
 		g.doubt(r, e)
 		return
 	}
+	if e.Revision < r.least || e.Revision == 0 && r.confirm {
+		g.doubtful = append(g.doubtful, finding{r, e})
+		g.ask()
+		return
+	}
+	g.believe(r, e)
+}
+
+// A finding is a read that may have been answered by a copy that lags: it shows
+// nothing, or less than the stream's leader has named. Which stream finds
+// nothing the server does not tell.
+type finding struct {
+	r *register
+	e store.Entry
+}
+
+// aloneMost is how many such reads in a row are believed where the stream's
+// leader does not say.
+const aloneMost = 8
+
+// ask asks the stream's leader about the findings, about all that come
+// meanwhile together: thousands of elections may begin at once, and the control
+// records of most were never written.
+func (g *Registry) ask() {
+	if g.asking || len(g.doubtful) == 0 {
+		return
+	}
+	these := g.doubtful
+	g.doubtful = nil
+	if !g.owner.Informed() {
+		for _, f := range these {
+			g.judge(f, wire.State{}, false)
+		}
+		return
+	}
+	g.asking = true
+	pattern := these[0].r.key
+	if len(these) > 1 {
+		pattern = ">"
+	}
+	g.owner.AskLeader(pattern, func(state wire.State, ok bool) {
+		g.asking = false
+		for _, f := range these {
+			g.judge(f, state, ok && state.Whole())
+		}
+		g.ask()
+	})
+}
+
+func (g *Registry) judge(f finding, state wire.State, told bool) {
+	r, e := f.r, f.e
+	erased := e.Revision == 0 && !state.Has(r.key)
+	switch {
+	case g.keys[r.key] != r:
+		return
+	case r.known && e.Revision < r.entry.Revision: // something was heard meanwhile
+		g.retry(r)
+		return
+	case !told:
+		r.alone++
+		if r.alone < aloneMost {
+			g.toRead(r)
+			r.nextRead = time.Now().Add(retry.First)
+			return
+		}
+	case !erased && (e.Revision == 0 || state.LastSequence >= r.least):
+		g.retry(r)
+		return
+	}
+	r.alone, r.least = 0, 0
+	g.believe(r, e)
+}
+
+// believe takes in the state that a read brought.
+func (g *Registry) believe(r *register, e store.Entry) {
 	r.failures = 0
 	if r.known && e.Revision > r.entry.Revision {
 		g.sources.Owes(r.key)

@@ -60,6 +60,9 @@ type Owner interface {
 	// pattern, and calls Forget where that is another stream than the one
 	// before. The answer goes to done; not ok means that there is none.
 	AskLeader(pattern string, done func(state wire.State, ok bool))
+	// Informed reports whether the user may ask the stream's leader, as far as
+	// anyone knows.
+	Informed() bool
 	// Heard notes that a write was heard.
 	Heard()
 	// Call calls a watch's function, without the lock that guards the registry.
@@ -79,6 +82,8 @@ type Registry struct {
 	readsMost int                    // at once
 	begun     int                    // first states that watches were told so far
 	stream    int                    // how often it turned out to be another one
+	doubtful  []finding              // of which the stream's leader is to be asked
+	asking    bool                   // it is being asked
 }
 
 // New returns a registry that has no more than so many reads under way.
@@ -181,6 +186,14 @@ func (g *Registry) Read(key string) (watched bool) {
 	return r != nil
 }
 
+// Named notes at which revision the stream's leader says that a key stands: a
+// read that shows less comes from a copy that lags.
+func (g *Registry) Named(key string, revision uint64) {
+	if r := g.keys[key]; r != nil {
+		r.least = max(r.least, revision)
+	}
+}
+
 // ReadNow has a key read at once, however often it failed.
 func (g *Registry) ReadNow(key string) {
 	if r := g.keys[key]; r != nil {
@@ -207,7 +220,7 @@ func (g *Registry) Missed() {
 // Reconnected is Missed after the connection was lost: no answer will come to
 // what was asked, and reads that were not allowed may be so now.
 func (g *Registry) Reconnected() {
-	g.reads = 0
+	g.reads, g.doubtful, g.asking = 0, nil, false
 	for _, r := range g.keys {
 		r.unreadable, r.reading = false, false
 		g.missed(r)
@@ -220,7 +233,7 @@ func (g *Registry) Reconnected() {
 func (g *Registry) Forget() {
 	g.stream++
 	for _, r := range g.keys {
-		r.known = false
+		r.known, r.least = false, 0
 	}
 }
 

@@ -40,6 +40,7 @@ func (b *bench) Read(key string, _ time.Time, done func(store.Entry, bool)) { b.
 func (b *bench) AskLeader(_ string, done func(wire.State, bool)) { b.asking = append(b.asking, done) }
 
 func (b *bench) Heard()                 { b.news++ }
+func (b *bench) Informed() bool         { return true }
 func (b *bench) Call(_ any, f func())   { f() }
 func (b *bench) Brings(string) bool     { return b.brings }
 func (b *bench) Lossy(string) bool      { return b.lossy }
@@ -65,6 +66,18 @@ func (b *bench) answer(revision uint64) {
 	done := b.reading["k"]
 	delete(b.reading, "k")
 	done(entry(revision), true)
+	if revision == 0 {
+		b.confirm(leader(0, false), true)
+	}
+}
+
+// confirm is the leader's answer to the question that was asked last, if any.
+func (b *bench) confirm(state wire.State, ok bool) {
+	if n := len(b.asking); n > 0 {
+		done := b.asking[n-1]
+		b.asking = b.asking[:n-1]
+		done(state, ok)
+	}
 }
 
 // leader is the answer of a stream's leader whose newest sequence is last, and

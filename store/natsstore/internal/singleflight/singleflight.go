@@ -45,6 +45,27 @@ func (g *Group[T]) Do(ctx context.Context, ask func() (answered bool, answer T, 
 	}
 }
 
+// Since is Do whose answer is to a call of ask that begins after the call of
+// Since. A question that was sent before may tell of the time before. It is
+// waited for, so that all who come meanwhile share the next one.
+func (g *Group[T]) Since(ctx context.Context, ask func() (answered bool, answer T, err error)) (T, error) {
+	if before := g.underWay(); before != nil {
+		select {
+		case <-ctx.Done():
+			var none T
+			return none, ctx.Err()
+		case <-before.done:
+		}
+	}
+	return g.Do(ctx, ask)
+}
+
+func (g *Group[T]) underWay() *asking[T] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.asked
+}
+
 // lead asks, also for those who join meanwhile.
 func (g *Group[T]) lead(a *asking[T], ask func() (bool, T, error)) (T, error) {
 	defer g.leave(a) // deferred, for a panic

@@ -41,6 +41,39 @@ func TestThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
 	}
 }
 
+func TestAnAnswerToAnEarlierQuestionIsNotShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			g      singleflight.Group[int]
+			all    sync.WaitGroup
+			number int
+		)
+		ask := func() (bool, int, error) {
+			number++
+			n := number
+			time.Sleep(time.Second)
+			return true, n, nil
+		}
+		all.Go(func() { _, _ = g.Do(t.Context(), ask) })
+		synctest.Wait()
+		for range 100 {
+			all.Go(func() {
+				if n, err := g.Since(t.Context(), ask); n != 2 || err != nil {
+					t.Errorf("the answer to question %d, want that to the one after the call (%v)", n, err)
+				}
+			})
+		}
+		all.Go(func() { // gives up before the earlier question is answered
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			if _, err := g.Since(ctx, ask); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the impatient one: %v", err)
+			}
+		})
+		all.Wait()
+	})
+}
+
 func TestACallersOwnEndIsNoAnswerToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g singleflight.Group[string]

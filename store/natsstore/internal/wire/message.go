@@ -111,8 +111,29 @@ func Appended(h nats.Header, name string) string {
 	return v[len(v)-1]
 }
 
-// DirectAnswer reads the answer to a direct get of one key.
-func DirectAnswer(key string, m *nats.Msg) (store.Entry, error) {
+// A CopyError is the answer of another stream to a direct get of the bucket: a
+// mirror of it, whose records may be of any age.
+type CopyError struct{ Stream string }
+
+func (e CopyError) Error() string {
+	return fmt.Sprintf("stream %s, a mirror, answers reads of the bucket", e.Stream)
+}
+
+// Copied returns a [CopyError] if a stream other than the bucket's answered
+// with the message, and nil if the bucket's did, or if the message names none.
+func (n Names) Copied(m *nats.Msg) error {
+	if stream := Appended(m.Header, nats.JSStream); stream != "" && stream != n.Stream {
+		return CopyError{stream}
+	}
+	return nil
+}
+
+// DirectAnswer reads the answer to a direct get of one key. Which stream says
+// that there is none, the server does not tell.
+func (n Names) DirectAnswer(key string, m *nats.Msg) (store.Entry, error) {
+	if err := n.Copied(m); err != nil {
+		return store.Entry{}, err
+	}
 	// A record has a sequence, and may have a Status of its writer's making.
 	if Appended(m.Header, jetstream.SequenceHeader) != "" {
 		return Record(key, m)
@@ -181,6 +202,32 @@ func unanswered(m *nats.Msg) bool {
 // ErrNotAck marks an answer to a write that says neither that it was stored nor
 // that it was refused.
 var ErrNotAck = errors.New("the answer to a write is no acknowledgement")
+
+// Named returns the revision at which the stream's leader says that the key
+// stands, in the refusal of a write that expected another. The error's text is
+// the only place where it does.
+func Named(refusal error) (revision uint64, ok bool) {
+	api, is := errors.AsType[*jetstream.APIError](refusal)
+	if !is || api.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequence {
+		return 0, false
+	}
+	_, digits, _ := strings.Cut(api.Description, "wrong last sequence: ")
+	revision, err := strconv.ParseUint(digits, 10, 64)
+	return revision, err == nil
+}
+
+// Probe is a write of the key that no server accepts, and whose refusal names
+// the revision of another key: for a user who may write the one and only read
+// the other.
+func (n Names) Probe(key, other string) *nats.Msg {
+	m := n.Write(store.Write{Key: key, Expected: Impossible})
+	m.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, n.Stored+other)
+	return m
+}
+
+// Impossible is a revision that no register ever has. It is a number that the
+// server reads, and one that no stream will have counted to.
+const Impossible = 1 << 62
 
 // Ack reads the answer to a write: the sequence under which it was stored, or
 // why it was refused, as a *jetstream.APIError.

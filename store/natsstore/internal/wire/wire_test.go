@@ -98,13 +98,13 @@ func TestTheServersHeadersAreTheLast(t *testing.T) {
 
 func TestAnswersToReadsAreRecordsOrReasons(t *testing.T) {
 	status := func(s string) *nats.Msg { return &nats.Msg{Header: nats.Header{HeaderStatus: {s}}} }
-	if e, err := DirectAnswer("k", status(StatusNotFound)); err != nil || e.Key != "k" || e.Revision != 0 {
+	if e, err := NewNames("b", jetstream.DefaultAPIPrefix).DirectAnswer("k", status(StatusNotFound)); err != nil || e.Key != "k" || e.Revision != 0 {
 		t.Errorf("an absent key: %+v, %v", e, err)
 	}
-	if _, err := DirectAnswer("k", status(StatusNoResponders)); !errors.Is(err, nats.ErrNoResponders) {
+	if _, err := NewNames("b", jetstream.DefaultAPIPrefix).DirectAnswer("k", status(StatusNoResponders)); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("nobody: %v", err)
 	}
-	if _, err := DirectAnswer("k", status("408")); !errors.Is(err, ErrMalformed) {
+	if _, err := NewNames("b", jetstream.DefaultAPIPrefix).DirectAnswer("k", status("408")); !errors.Is(err, ErrMalformed) {
 		t.Errorf("a status of tomorrow: %v", err)
 	}
 	answer := func(body string) *nats.Msg { return &nats.Msg{Data: []byte(body)} }

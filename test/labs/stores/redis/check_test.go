@@ -73,7 +73,7 @@ func TestCheckOfAPair(t *testing.T) {
 		{1, false, ""},
 		{2, false, "until there are so many"},
 	} {
-		r, err := check(t, over(t, dial(t, p.master.Addr()), redisstore.Options{Wait: c.wait}))
+		r, err := check(t, over(t, dial(t, p.master.Addr()), redisstore.Options{Wait: c.wait, Fenced: c.wait == 0}))
 		said := strings.Join(r.Warnings, "\n")
 		if err != nil || r.Forgetful != c.forgetful || c.warning == "" && said != "" || !strings.Contains(said, c.warning) {
 			t.Errorf("with Wait %d: %+v, %v; want a forgetful store: %t, and a warning of %q", c.wait, r, err, c.forgetful, c.warning)

@@ -52,6 +52,7 @@ func TestStoreThatCannotBeOpenedSaysWhy(t *testing.T) {
 		{"redis://" + srv.Addr() + "?wait=x", store.ErrInvalid, "wait"},
 		{"redis://" + srv.Addr() + "?wait=1;prefix=team:", store.ErrInvalid, `"wait"`},
 		{"redis://" + srv.Addr() + "?wait=-1", store.ErrInvalid, "Wait"},
+		{"redis://" + srv.Addr() + "?fenced=perhaps", store.ErrInvalid, "fenced"},
 		{"redis://" + srv.Addr() + "?timeout=soon", store.ErrInvalid, "timeout"},
 		{"redis://" + srv.Addr() + "?prefix=a*", store.ErrInvalid, "Prefix"},
 		{"redis://" + srv.Addr() + "?colour=blue", store.ErrInvalid, "colour"},

@@ -188,8 +188,12 @@ func TestCoolDownSurvivesAFailoverThatLosesTheLeader(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	elections.FailoverThatForgets(t, elections.Failover{
-		Before: func(tb testing.TB) store.Store { return over(tb, dial(tb, p.master.Addr()), redisstore.Options{}) },
-		After:  func(tb testing.TB) store.Store { return over(tb, dial(tb, p.replica.Addr()), redisstore.Options{}) },
+		Before: func(tb testing.TB) store.Store {
+			return over(tb, dial(tb, p.master.Addr()), redisstore.Options{Fenced: true})
+		},
+		After: func(tb testing.TB) store.Store {
+			return over(tb, dial(tb, p.replica.Addr()), redisstore.Options{Fenced: true})
+		},
 		Part:   func() { p.link.Hold(natslab.ToServer, natslab.ToClient) },
 		Happen: p.failOver,
 	})

@@ -28,7 +28,7 @@ func TestStoreFollowsSentinelToTheNextMaster(t *testing.T) {
 	})
 	own := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "lab", SentinelAddrs: []string{sentinel.Addr()}})
 	t.Cleanup(func() { _ = own.Close() })
-	opened, err := store.Open(trial.Within(t), fmt.Sprintf("redis://%s?master=lab", sentinel.Addr()), redisstore.Driver())
+	opened, err := store.Open(trial.Within(t), fmt.Sprintf("redis://%s?master=lab&fenced=true", sentinel.Addr()), redisstore.Driver())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestStoreFollowsSentinelToTheNextMaster(t *testing.T) {
 		t.Fatalf("opened a %T", opened)
 	}
 	known := make(map[store.Store]uint64)
-	all := []*redisstore.Store{over(t, own, redisstore.Options{}), byURL}
+	all := []*redisstore.Store{over(t, own, redisstore.Options{Fenced: true}), byURL}
 	for i, st := range all {
 		if r, err := check(t, st); err != nil || !r.Forgetful {
 			t.Errorf("Check: %+v, %v", r, err)
