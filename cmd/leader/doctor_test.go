@@ -456,6 +456,73 @@ accounts {
   }
 }`
 
+// bothWithJetStream is a server where one account reaches the JetStream of
+// another under a prefix, and has one of its own.
+const bothWithJetStream = `
+accounts {
+  LEADERS {
+    jetstream: enabled
+    users: [ { user: admin, password: admin } ]
+    exports: [ { service: "$JS.API.>", response: stream }, { service: "$KV.leaders.>" }, { stream: "leader.leaders.>" } ]
+  }
+  JOBS {
+    jetstream: enabled
+    users: [ { user: jobs, password: jobs } ]
+    imports: [
+      { service: { account: LEADERS, subject: "$JS.API.>" }, to: "LEADERS.API.>" }
+      { service: { account: LEADERS, subject: "$KV.leaders.>" }, to: "LEADERS.API.$KV.leaders.>" }
+      { stream: { account: LEADERS, subject: "leader.leaders.>" } }
+    ]
+  }
+}`
+
+// A candidate that ignored the prefix would lead in a bucket of its own account,
+// beside the leader in the other.
+func TestTheAPIPrefixOfAContextLeadsToTheOtherAccount(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "server.conf")
+	if err := os.WriteFile(path, []byte(bothWithJetStream), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := devtest.Start(t, func(o *server.Options) {
+		if err := o.ProcessConfigFile(path); err != nil {
+			t.Error(err)
+		}
+	}).URL()
+	home := t.TempDir()
+	file := filepath.Join(home, "nats", "context", "there.json")
+	text := fmt.Sprintf(`{"url": %q, "user": "jobs", "password": "jobs", "jetstream_api_prefix": "LEADERS.API"}`, url)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"XDG_CONFIG_HOME=" + home, "NATS_CONTEXT=there"}
+	if code, _, stderr := execute(t, env, "run", "jobs", "--grace", "off", "--", "true"); code != 0 {
+		t.Fatalf("run: exit status %d\n%s", code, stderr)
+	}
+	for _, args := range [][]string{{"ls"}, {"get", "jobs"}, {"pause", "jobs", "--yes"}, {"bucket", "check"}} {
+		if code, out, stderr := execute(t, env, args...); code != 0 {
+			t.Errorf("%v: exit status %d\n%s%s", args, code, out, stderr)
+		}
+	}
+	for account, want := range map[string]bool{"admin": true, "jobs": false} {
+		nc, err := nats.Connect(url, nats.UserInfo(account, account))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Stream(t.Context(), "KV_leaders"); (err == nil) != want {
+			t.Errorf("the account of %s: %v; a bucket is to be there: %v", account, err, want)
+		}
+	}
+}
+
 // An account that imports a bucket has no JetStream of its own. Doctor must not
 // tell it to enable that where elections work.
 func TestDoctorKnowsABucketThatIsImported(t *testing.T) {

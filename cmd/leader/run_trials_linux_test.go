@@ -905,7 +905,7 @@ func TestAProcessOfAnotherUserIsNamedWhileTheTermLasts(t *testing.T) {
 	leads.awaitSaid(fmt.Sprintf(`process %d ("setuid-helper", uid 0) could not be ended when the term is over`, r.helper()))
 	// Who tells it to end is told, too, why it does not.
 	leads.signal(syscall.SIGTERM)
-	leads.awaitSaid(fmt.Sprintf(`signal 15 (terminated) does not reach process %d ("setuid-helper", uid 0): uid 65534`, r.helper()))
+	leads.awaitSaid(fmt.Sprintf(`process %d ("setuid-helper", uid 0) cannot be ended: uid 65534`, r.helper()))
 	r.kill()
 	leads.awaitEnd()
 	a.finish(nil)

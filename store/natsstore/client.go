@@ -179,15 +179,11 @@ func (c *client) shielded(what string, f func()) func() {
 	}
 }
 
-func (c *client) logger() *slog.Logger {
-	if c.opts.Logger == nil {
-		return slog.Default()
-	}
-	return c.opts.Logger
-}
-
 func (c *client) panicked(what string, value any, stack []byte) {
-	log := c.logger()
+	log := c.opts.Logger
+	if log == nil {
+		log = slog.Default()
+	}
 	// Whatever the Logger does in its turn can be reported to nobody.
 	shield.Call(func() {
 		log.Error("panic", "of", what, "value", shield.Value(value), "stack", string(stack), "bucket", c.names.Bucket)

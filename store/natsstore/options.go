@@ -54,9 +54,10 @@ type Options struct {
 	// of keys and costs 16 KiB; a store for a single election does with a
 	// fraction. When the queue overflows, the keys are read anew.
 	QueueSize int
-	// Logger hears, at level error, of a panic in the store's own goroutines,
-	// which resume after it, or in a function that a watch was given. Nil means
-	// slog.Default(): such a panic is caught, and is not to go unheard.
+	// Logger hears, at level warn, of a mirror that answers reads of the bucket,
+	// and at level error of a panic in the store's own goroutines, which resume
+	// after it, or in a function that a watch was given. If it is nil, panics go
+	// to slog.Default(): one that is caught is not to go unheard.
 	Logger *slog.Logger
 }
 

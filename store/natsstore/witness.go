@@ -28,13 +28,13 @@ const (
 // errStale: the answer came from a replica, or a mirror, that lags.
 var errStale = errors.New("a copy of the stream that lags answers the read")
 
-// noteCopy warns of a mirror that answers, once.
+// noteCopy warns of a mirror that answers, once, if there is a Logger.
 func (c *client) noteCopy(err error) {
-	if copied, is := errors.AsType[wire.CopyError](err); is && c.known.copied(copied.Stream) {
+	if copied, is := errors.AsType[wire.CopyError](err); is && c.known.copied(copied.Stream) && c.opts.Logger != nil {
 		// Beside the caller, who may have the lock, since a handler may call the
 		// store.
 		go c.shielded("a warning", func() {
-			c.logger().Warn("a mirror answers reads of the bucket", "stream", copied.Stream, "bucket", c.names.Bucket, "meaning", c.mirrored(copied.Stream))
+			c.opts.Logger.Warn("a mirror answers reads of the bucket", "stream", copied.Stream, "bucket", c.names.Bucket, "meaning", c.mirrored(copied.Stream))
 		})()
 	}
 }

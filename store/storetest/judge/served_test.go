@@ -52,6 +52,7 @@ func (h *host) Thaw()   { h.awake.Unlock() }
 func (h *host) Kill() {
 	h.mu.Lock()
 	_ = h.listener.Close()
+	h.listener = nil
 	for _, c := range h.conns {
 		_ = c.Close()
 	}
@@ -83,8 +84,15 @@ func (h *host) Run() {
 				return
 			}
 			h.mu.Lock()
-			h.conns = append(h.conns, c)
+			dead := h.listener != l // it was killed meanwhile
+			if !dead {
+				h.conns = append(h.conns, c)
+			}
 			h.mu.Unlock()
+			if dead {
+				_ = c.Close()
+				return
+			}
 			h.serving.Go(func() { srv.ServeConn(c) })
 		}
 	})

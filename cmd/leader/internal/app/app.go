@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -69,11 +70,15 @@ func (t Target) Validate() error {
 type Session struct {
 	NC      *nats.Conn // nil elsewhere than on NATS
 	Bucket  string     // or what --store names, for people
-	Domain  string
-	URL     string // without credentials, for people
+	URL     string     // without credentials, for people
 	Timeout time.Duration
 	// Fresh: the server began with an empty directory, for this session alone.
 	Fresh bool
+
+	api        natsstore.Options // which API of JetStream the bucket is reached by
+	candidates sync.Once         // makes shared
+	shared     Registers
+	sharedErr  error
 
 	command   string
 	elsewhere Registers // nil on NATS
@@ -139,7 +144,7 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 	if err != nil {
 		return nil, err
 	}
-	s.URL, s.Domain = settings.Shown(), settings.Domain
+	s.URL, s.api = settings.Shown(), natsstore.Options{Domain: settings.Domain, APIPrefix: settings.APIPrefix}
 	s.NC, err = settings.Connect("leader "+command, append([]nats.Option{nats.Timeout(patience)}, opts...)...)
 	switch {
 	case Unreachable(err):
@@ -166,20 +171,20 @@ func Unreachable(err error) bool {
 // to: a user that may look at one group may lack the right to look at others.
 // The session closes it.
 func (s *Session) Store() (Registers, error) {
-	return s.store(natsstore.Options{Domain: s.Domain})
+	return s.store(natsstore.Options{})
 }
 
 // WholeStore returns the bucket as a store for commands that look at every key
 // of it, by one subscription.
 func (s *Session) WholeStore() (Registers, error) {
-	return s.store(natsstore.Options{Domain: s.Domain, WatchWholeBucket: true})
+	return s.store(natsstore.Options{WatchWholeBucket: true})
 }
 
 func (s *Session) store(opts natsstore.Options) (Registers, error) {
 	if s.elsewhere != nil {
 		return s.elsewhere, nil
 	}
-	st, err := natsstore.New(s.NC, s.Bucket, opts)
+	st, err := s.NewStore(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -187,15 +192,31 @@ func (s *Session) store(opts natsstore.Options) (Registers, error) {
 	return st, nil
 }
 
+// NewStore returns the bucket as a store, which is to be closed. The API of
+// JetStream in the options is the session's.
+func (s *Session) NewStore(opts natsstore.Options) (*natsstore.Store, error) {
+	opts.Domain, opts.APIPrefix = s.api.Domain, s.api.APIPrefix
+	return natsstore.New(s.NC, s.Bucket, opts)
+}
+
+// API returns the prefix of the requests to JetStream, which ends in a dot.
+func (s *Session) API() string {
+	switch {
+	case s.api.Domain != "":
+		return "$JS." + s.api.Domain + ".API."
+	case s.api.APIPrefix != "":
+		return s.api.APIPrefix + "."
+	default:
+		return jetstream.DefaultAPIPrefix
+	}
+}
+
 // JetStream returns the API of the bucket's streams, in its domain.
 func (s *Session) JetStream() (jetstream.JetStream, error) {
 	if s.elsewhere != nil {
 		return nil, s.NeedsNATS("leader " + s.command)
 	}
-	if s.Domain != "" {
-		return jetstream.NewWithDomain(s.NC, s.Domain)
-	}
-	return jetstream.New(s.NC)
+	return jetstream.NewWithAPIPrefix(s.NC, s.API())
 }
 
 // Streams opens the target and has work done with the API of its streams,

@@ -20,7 +20,7 @@ func (s *Session) needsJetStream() error {
 	if has, _ := s.NC.ConnectedServerJetStream(); has || s.command == "doctor" {
 		return nil
 	}
-	st, err := natsstore.New(s.NC, s.Bucket, natsstore.Options{Domain: s.Domain})
+	st, err := s.NewStore(natsstore.Options{})
 	if err != nil {
 		return err
 	}

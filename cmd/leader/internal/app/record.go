@@ -19,11 +19,7 @@ func (s *Session) StoredAt(ctx context.Context, key string) (time.Time, uint64, 
 	if s.elsewhere != nil {
 		return time.Time{}, 0, nil
 	}
-	api := jetstream.DefaultAPIPrefix
-	if s.Domain != "" {
-		api = "$JS." + s.Domain + ".API."
-	}
-	m, err := s.NC.RequestMsgWithContext(ctx, nats.NewMsg(api+"DIRECT.GET.KV_"+s.Bucket+".$KV."+s.Bucket+"."+key))
+	m, err := s.NC.RequestMsgWithContext(ctx, nats.NewMsg(s.API()+"DIRECT.GET.KV_"+s.Bucket+".$KV."+s.Bucket+"."+key))
 	if err != nil {
 		return time.Time{}, 0, err
 	}
@@ -46,9 +42,23 @@ func last(m *nats.Msg, header string) string {
 	return values[len(values)-1]
 }
 
+// Imported reports whether the bucket is another account's, which the context of
+// the session reaches by a prefix of its own.
+func (s *Session) Imported() bool { return s.api.APIPrefix != "" }
+
+// Domain returns the JetStream domain of the bucket, if one was named.
+func (s *Session) Domain() string { return s.api.Domain }
+
+// StoreOfCandidates returns one store for all candidates of the session, which
+// closes it. The options are those of the first call. It may be called
+// concurrently.
+func (s *Session) StoreOfCandidates(opts natsstore.Options) (st Registers, err error) {
+	s.candidates.Do(func() { s.shared, s.sharedErr = s.StoreOfKeys(opts) })
+	return s.shared, s.sharedErr
+}
+
 // StoreOfKeys returns the bucket as a store whose user needs no right but to
 // the keys that are used. The session closes it.
 func (s *Session) StoreOfKeys(opts natsstore.Options) (Registers, error) {
-	opts.Domain = s.Domain
 	return s.store(opts)
 }

@@ -148,7 +148,7 @@ func (c CreateCommand) Run(ctx context.Context, std app.Streams) error {
 }
 
 func (c CreateCommand) make(ctx context.Context, s *app.Session, tester *rights.Tester) error {
-	right := rights.Scope{Bucket: s.Bucket, Domain: s.Domain}.CreateRight()
+	right := rights.Scope{Bucket: s.Bucket, API: s.API()}.CreateRight()
 	switch has, err := tester.Has(ctx, right); {
 	case err != nil:
 		return err

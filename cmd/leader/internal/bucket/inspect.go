@@ -44,7 +44,7 @@ func Inspect(ctx context.Context, s *app.Session, tester *rights.Tester, ttl tim
 		i.unread(s.Bucket)
 		return i
 	}
-	st, err := natsstore.New(s.NC, s.Bucket, natsstore.Options{Domain: s.Domain})
+	st, err := s.NewStore(natsstore.Options{})
 	if err != nil {
 		i.Err = err
 		i.unread(s.Bucket)
@@ -62,7 +62,7 @@ func Inspect(ctx context.Context, s *app.Session, tester *rights.Tester, ttl tim
 // user who may. Otherwise nothing is said: a candidate warns of the mirror that
 // answers it.
 func (i *Inspection) mirrors(ctx context.Context, s *app.Session, tester *rights.Tester) {
-	if has, err := tester.Has(ctx, rights.Scope{Bucket: s.Bucket, Domain: s.Domain}.ListRight()); err != nil || !has {
+	if has, err := tester.Has(ctx, rights.Scope{Bucket: s.Bucket, API: s.API()}.ListRight()); err != nil || !has {
 		return
 	}
 	js, err := s.JetStream()
@@ -88,7 +88,7 @@ func (i *Inspection) mirrors(ctx context.Context, s *app.Session, tester *rights
 // like one for a server that is down. When the request left and when the answer
 // came is kept for whoever compares clocks by it.
 func (i *Inspection) read(ctx context.Context, s *app.Session, tester *rights.Tester) error {
-	right := rights.Scope{Bucket: s.Bucket, Domain: s.Domain}.InfoRight()
+	right := rights.Scope{Bucket: s.Bucket, API: s.API()}.InfoRight()
 	switch has, err := tester.Has(ctx, right); {
 	case err != nil:
 		return err

@@ -197,7 +197,15 @@ func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Elect
 	if st := s.Elsewhere(); st != nil {
 		return leader.NewElectionWithStore(st, cfg)
 	}
-	return leader.NewElection(s.NC, cfg)
+	if !s.Imported() {
+		cfg.JetStreamDomain = s.Domain()
+		return leader.NewElection(s.NC, cfg)
+	}
+	st, err := s.StoreOfCandidates(natsstore.Options{Create: &natsstore.BucketConfig{}, Logger: cfg.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("%w: --bucket: %w", app.ErrUsage, err)
+	}
+	return leader.NewElectionWithStore(st, cfg)
 }
 
 // RoleManager returns the candidate for several groups, of which it leads one
@@ -223,7 +231,6 @@ func (f Flags) RoleManager(s *app.Session, cfg leader.ElectionConfig, groups []s
 
 // complete adds to a configuration what it takes from the session.
 func (f Flags) complete(s *app.Session, cfg leader.ElectionConfig) leader.ElectionConfig {
-	cfg.JetStreamDomain = s.Domain
 	if s.Fresh && cfg.AcquireGrace == leader.GraceAuto {
 		// A new bucket is not waited for: no leader can be left of one before
 		// it.

@@ -35,7 +35,11 @@ func Settings(f natsconn.Flags) (natsconn.Settings, error) {
 	if err != nil {
 		return natsconn.Settings{}, fmt.Errorf("%w %q: %w", natsconn.ErrContext, name, err)
 	}
-	return natsconn.Settings{URL: c.ServerURL(), Domain: c.JSDomain(), Options: opts}, nil
+	if c.JSDomain() != "" && c.JSAPIPrefix() != "" {
+		return natsconn.Settings{}, fmt.Errorf("%w %q: jetstream_api_prefix %q and domain %q: only one of them may be given",
+			natsconn.ErrContext, name, c.JSAPIPrefix(), c.JSDomain())
+	}
+	return natsconn.Settings{URL: c.ServerURL(), Domain: c.JSDomain(), APIPrefix: strings.TrimSuffix(c.JSAPIPrefix(), "."), Options: opts}, nil
 }
 
 // Names returns the names of the contexts.

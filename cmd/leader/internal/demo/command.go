@@ -228,6 +228,9 @@ func (c *Command) stage(kit app.Kit) (_ *stage, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if settings.APIPrefix != "" {
+		return nil, fmt.Errorf("%w: --context: the demo does not reach a bucket of another account (jetstream_api_prefix %q)", app.ErrUsage, settings.APIPrefix)
+	}
 	// Of the demo alone. Each worker connects by itself, so that the network of
 	// one can be cut.
 	if st.nc, err = settings.Connect("leader demo"); err != nil {

@@ -41,7 +41,7 @@ func newExamination(c Command, s *app.Session) *examination {
 	}
 	inbox := cmp.Or(s.NC.Opts.InboxPrefix, strings.TrimSuffix(nats.InboxPrefix, "."))
 	return &examination{cmd: c, s: s, tester: rights.NewTester(s.NC), scope: rights.Scope{
-		Bucket: s.Bucket, Group: c.Group, Domain: s.Domain, Inbox: inbox,
+		Bucket: s.Bucket, Group: c.Group, API: s.API(), Inbox: inbox,
 		Republish: "leader." + s.Bucket + ".", // until the bucket says otherwise
 	}}
 }
@@ -60,7 +60,7 @@ func (e *examination) run(ctx context.Context) error {
 		return err
 	}
 	e.jetStream(ctx)
-	st, err := natsstore.New(e.s.NC, e.s.Bucket, natsstore.Options{Domain: e.s.Domain, Timeout: e.cmd.Timeout})
+	st, err := e.s.NewStore(natsstore.Options{Timeout: e.cmd.Timeout})
 	if err != nil {
 		return fmt.Errorf("%w: --bucket: %w", app.ErrUsage, err)
 	}
@@ -136,8 +136,8 @@ func (e *examination) jetStream(ctx context.Context) {
 	}
 	disabled := errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
 	switch {
-	case disabled && e.s.Domain != "" && answers(ctx, js, e.s.Bucket):
-		l.Add("jetstream", finding.Info, "", "the account has no JetStream of its own, and imports what reaches the bucket in domain %q: nothing is known of its limits", e.s.Domain)
+	case disabled && e.s.API() != jetstream.DefaultAPIPrefix && answers(ctx, js, e.s.Bucket):
+		l.Add("jetstream", finding.Info, "", "the account has no JetStream of its own, and imports what reaches the bucket by the API %q: nothing is known of its limits", e.s.API())
 	case disabled:
 		l.Add("jetstream", finding.Fail, "enable it: jetstream {} in the server's configuration, and for the account", "JetStream is not enabled: %v", err)
 	case err != nil:

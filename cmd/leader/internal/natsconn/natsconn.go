@@ -63,9 +63,12 @@ func Exported(env environ.Env) (names []string) {
 
 // Settings are what a connection and the elections on it need.
 type Settings struct {
-	URL     string
-	Domain  string // the JetStream domain, if the flags or the context name one
-	Options []nats.Option
+	URL    string
+	Domain string // the JetStream domain, if the flags or the context name one
+	// APIPrefix is in place of $JS.API where the context names one, as for a
+	// bucket that another account exports.
+	APIPrefix string
+	Options   []nats.Option
 }
 
 // Connect connects under a name. The connection reconnects for ever, and

@@ -1,18 +1,22 @@
 package rights
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A Scope is a group of a bucket, and how it is reached.
 type Scope struct {
 	Bucket string
 	Group  string
-	Domain string
+	// API is the prefix of the requests to JetStream, which ends in a dot.
+	// Empty means $JS.API.
+	API string
 	// Republish is the prefix of the subjects on which the bucket republishes,
 	// or empty if it does not.
 	Republish string
@@ -37,13 +41,8 @@ type Role struct {
 	Untried []Right
 }
 
-// API is the prefix of the requests to JetStream.
-func (s Scope) API() string {
-	if s.Domain != "" {
-		return "$JS." + s.Domain + ".API."
-	}
-	return "$JS.API."
-}
+// api is the prefix of the requests to JetStream.
+func (s Scope) api() string { return cmp.Or(s.API, jetstream.DefaultAPIPrefix) }
 
 // InfoRight is the right to read how the bucket is configured.
 func (s Scope) InfoRight() Right { return s.request("STREAM.INFO.KV_" + s.Bucket) }
@@ -62,17 +61,17 @@ func (s Scope) WriteRight() Right { return s.write(s.Group) }
 
 // request is the right to a request of JetStream's API. It has no stream: such
 // a request changes nothing while its body is no JSON.
-func (s Scope) request(subject string) Right { return Right{Verb: Publish, Subject: s.API() + subject} }
+func (s Scope) request(subject string) Right { return Right{Verb: Publish, Subject: s.api() + subject} }
 
 // control is the key of the group's control record.
 func (s Scope) control() string { return "_ctl." + s.Group }
 
-// write is the right to write a key. In a domain the write goes through the
-// API, whose prefix leads there.
+// write is the right to write a key. In a domain, or from another account, the
+// write goes through the API, whose prefix leads there.
 func (s Scope) write(key string) Right {
 	subject := "$KV." + s.Bucket + "." + key
-	if s.Domain != "" {
-		subject = s.API() + subject
+	if s.api() != jetstream.DefaultAPIPrefix {
+		subject = s.api() + subject
 	}
 	return Right{Verb: Publish, Subject: subject, stream: "KV_" + s.Bucket}
 }

@@ -226,6 +226,7 @@ func TestNoProgramBeginsOnceLeaderRunEnds(t *testing.T) {
 func TestAHostThatEndsDoesNotSayThatItWaits(t *testing.T) {
 	var said strings.Builder
 	r := &runner{
+		c:   &Command{},
 		cfg: leader.ElectionConfig{InstanceID: "a"}, err: &said, result: make(chan int, 1), known: make(map[string]leader.LeaderInfo),
 	}
 	r.wait(leader.LeaderInfo{Group: "g", ID: "b", Term: 7})

@@ -365,11 +365,13 @@ const maxSubjects = 100_000
 // Whole reports whether the state names all keys that match the pattern.
 func (s State) Whole() bool { return len(s.subjects) < maxSubjects }
 
-// Keys are those of which the stream holds a record.
+// Keys are those of which the stream holds a record. Subjects that are no keys
+// are left out, as they are where records are read.
 func (s State) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for subject, n := range s.subjects {
-			if n > 0 && !yield(strings.TrimPrefix(subject, s.names.Stored)) {
+			key := strings.TrimPrefix(subject, s.names.Stored)
+			if n > 0 && store.ValidKey(key) && !yield(key) {
 				return
 			}
 		}
