@@ -512,7 +512,7 @@ func TestTheAPIPrefixOfAContextLeadsToTheOtherAccount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer nc.Close()
+		t.Cleanup(nc.Close)
 		js, err := jetstream.New(nc)
 		if err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -65,13 +64,13 @@ func TestTheProgramGetsTheFilesThatLeaderRunWasStartedWith(t *testing.T) {
 	for _, text := range []string{"one\n", "two\n"} {
 		reader, writer, err := os.Pipe()
 		if err == nil {
-			_, err = io.WriteString(writer, text)
+			_, err = writer.WriteString(text)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = writer.Close()
-		defer func() { _ = reader.Close() }()
+		t.Cleanup(func() { _ = reader.Close() })
 		files = append(files, reader)
 	}
 	cmd := cmdVia(command(t, nil, "run", "jobs", "--server", devtest.Serve(t), "--",

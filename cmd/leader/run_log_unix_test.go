@@ -65,8 +65,11 @@ func TestAStuckLogHoldsNoTermUp(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // a signal ends it
+	}()
 	select {
 	case <-ended:
 	case <-time.After(patience):

@@ -34,7 +34,7 @@ func (c Command) Run() error {
 	// The program must not hold them: their end tells of ours.
 	syscall.CloseOnExec(c.Orders)
 	syscall.CloseOnExec(c.Reports)
-	orders, reports := os.NewFile(uintptr(c.Orders), "orders"), os.NewFile(uintptr(c.Reports), "reports") //nolint:gosec // small numbers
+	orders, reports := os.NewFile(uintptr(c.Orders), "orders"), os.NewFile(uintptr(c.Reports), "reports")
 	in := json.NewDecoder(orders)
 	var first Order
 	if err := in.Decode(&first); err != nil || first.Op != opStart {

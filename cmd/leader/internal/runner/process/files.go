@@ -22,6 +22,6 @@ func Beside(one, two uintptr) (files []uintptr, first, second int) {
 // inherited reports whether a file was passed to this process: what Go opens is
 // closed at the start of another program.
 func inherited(fd int) bool {
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0) //nolint:gosec // a small number
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	return err == nil && flags&unix.FD_CLOEXEC == 0
 }
