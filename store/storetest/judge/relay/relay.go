@@ -165,8 +165,9 @@ func (r *Relay) Swallow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for c, l := range r.conns {
+		l.lost = true
 		if l.waits || l.back.waits {
-			l.lost, l.mute = true, true
+			l.mute = true
 		} else {
 			_ = c.Close()
 		}
