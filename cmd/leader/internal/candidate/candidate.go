@@ -143,7 +143,12 @@ func (f Flags) AcquireGrace() leader.AcquireGrace {
 // Connect connects for a candidate: it waits for a server whatever keeps it
 // away, which it says, but not for one that refuses the login.
 func (f Flags) Connect(ctx context.Context, command string, say io.Writer) (*app.Session, error) {
-	opts := append(natsconn.Outages(func(text string) { app.Say(say, errors.New(text)) }),
+	waits := make(chan struct{}) // closed once it was said which server is waited for
+	defer close(waits)
+	opts := append(natsconn.Outages(func(text string) {
+		<-waits
+		app.Say(say, errors.New(text))
+	}),
 		// Without a buffer: what waits there for a reconnection would be
 		// written when it is long given up.
 		nats.ReconnectBufSize(-1),
