@@ -238,8 +238,11 @@ func (s *Store) checkDenied(ctx context.Context, before attend.Report, h *hub, w
 func (s *Store) noBeginning(ctx context.Context, h *hub, w *subscription) error {
 	cause := h.latestError(w)
 	class := store.ErrTransient
-	if errors.Is(cause, jetstream.ErrStreamNotFound) {
-		class = store.ErrPermanent
+	if errors.Is(cause, jetstream.ErrStreamNotFound) || errors.Is(cause, nats.ErrNoResponders) {
+		// The bucket was deleted while the watch began, or has no leader.
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), askingTime)
+		defer cancel()
+		return fmt.Errorf("watching bucket %q: %w", s.names.Bucket, s.diagnose(late, errors.Join(context.Cause(ctx), cause)))
 	}
 	// Whose subscription it was, the server does not say, nor when.
 	if full := s.nc.LastError(); errors.Is(full, nats.ErrMaxSubscriptionsExceeded) {
