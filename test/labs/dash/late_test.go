@@ -46,7 +46,7 @@ func TestAnAnswerThatComesLateIsNotForAnotherGroup(t *testing.T) {
 		chromedp.SendKeys(chromedp.CSS("#ask-successor"), "worker-2"),
 		chromedp.Click(chromedp.CSS("#ask-go")),
 	)
-	p.until("held.some(h => h.url === '/api/control') && held.some(h => h.url === '/api/candidates?group=reports')")
+	p.until("held.some(h => h.url === 'api/control') && held.some(h => h.url === 'api/candidates?group=reports')")
 	p.do(chromedp.Click(chromedp.CSS("#ask-cancel")))
 	ask("billing", "transfer")
 	let := eval[int](p, "held.splice(0).map(h => h.go()).length")
