@@ -4,6 +4,7 @@
 package k8sdiscovery_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -262,7 +263,7 @@ func (c *cluster) leavesOthersAlone(t *testing.T, g string) {
 	if err := a.Announce(ctx, e, discovery.Standing{}); !errors.Is(err, discovery.ErrChanged) {
 		t.Errorf("%v, want ErrChanged", err)
 	}
-	if after, err := c.admin.Get().AbsPath(path).Do(ctx).Raw(); err != nil || string(after) != string(before) {
+	if after, err := c.admin.Get().AbsPath(path).Do(ctx).Raw(); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("%v: it was\n%s\nand is\n%s", err, before, after)
 	}
 
