@@ -86,10 +86,11 @@ func TestTheProgramGetsTheFilesThatLeaderRunWasStartedWith(t *testing.T) {
 func TestAProgramThatEndsWithinALeaseGetsToKnowOfOnce(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
-	for flag, want := range map[string]bool{"--on-exit=release": true, "--try": false, "--once": false} {
-		code, _, stderr := execute(t, nil, "run", "g"+flag[2:4], "--server", url, flag, "--", "true")
+	for flags, want := range map[string]bool{"--on-exit=release": true, "--try": false, "--once --every=" + long: false} {
+		args := append([]string{"run", "g" + flags[2:4], "--server", url}, strings.Fields(flags)...)
+		code, _, stderr := execute(t, nil, append(args, "--", "true")...)
 		if got := strings.Contains(stderr, "warning: true ended within a lease"); code != 0 || got != want {
-			t.Errorf("%s: exit status %d, it warns: %v\n%s", flag, code, got, stderr)
+			t.Errorf("%s: exit status %d, it warns: %v\n%s", flags, code, got, stderr)
 		}
 	}
 }
