@@ -35,7 +35,7 @@ func TestAStopTimeoutThatIsGivenBoundsTheEndAfterASignal(t *testing.T) {
 	if _, code := r.end(); code != 128+9 {
 		t.Errorf("exit status %d", code)
 	}
-	r.awaitSaid("leader: stopping sh: leader run was told to end; SIGKILL follows in 100ms")
+	r.awaitSaid("leader: stopping sh: leader run was told to end; SIGKILL follows within 100ms")
 }
 
 // A master that passes signals on would have its workers get each twice.

@@ -57,9 +57,11 @@ type Child struct {
 	orders *outbox
 	told   chan report // closed at the end of the reports
 	last   report
-	silent bool      // the guard stopped the program by itself
-	awaits time.Time // when the user was last told that the program's end is waited for; zero if it is not
-	over   bool      // the end was reported
+	silent bool // the guard stopped the program by itself
+	// awaits is when the user was last told that leader run waits for the
+	// program's end, zero if it does not.
+	awaits time.Time
+	over   bool // the end was reported
 	cgroup process.Cgroup
 
 	retry  process.Retry
@@ -116,9 +118,9 @@ func activated(first Order) Order {
 }
 
 // engage starts the guard's process, with the two pipes as its files. They get
-// the lowest numbers that nothing was passed to leader run by: files that it was
-// started with are the program's. The candidate closes its copies of the guard's ends at once: the end of
-// either process then shows as the end of a pipe.
+// the lowest numbers that are free: files that leader run was started with are
+// the program's. The candidate closes its copies of the guard's ends at once:
+// the end of either process then shows as the end of a pipe.
 func (p *Parent) engage(term string) (*Child, error) {
 	ordersR, ordersW, err := os.Pipe()
 	if err != nil {
@@ -219,7 +221,7 @@ func (c *Child) hear(ctx context.Context, r report) {
 		c.Say("started %s as process %d", c.name, r.PID)
 	case evStopping:
 		c.silent = c.silent || r.Why == whySilent
-		c.Say("stopping %s: %s; SIGKILL follows in %v", c.name, stopReasons(r.Why), c.Limits.Stop)
+		c.Say("stopping %s: %s; SIGKILL follows within %v", c.name, stopReasons(r.Why), c.Limits.Stop)
 	case evAhead:
 		c.Say("%s", process.AheadWords(r.Denied, os.Geteuid()))
 	case evDeaf:

@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -96,6 +97,55 @@ func TestAFirstOrderThatIsReadLateIsReadWhole(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Fatal("the program does not end")
+	}
+}
+
+// A program whose first process passes signals on has its others told once, by
+// that one. What it leaves when it ends has nobody to end it.
+func TestTheFirstProcessIsAskedAloneAndWhatItLeavesIsKilled(t *testing.T) {
+	t.Setenv(gateVariable, os.DevNull)
+	dir := t.TempDir()
+	p := Parent{
+		Reaper: process.NewReaper(), Clock: clock.New(clock.Now), Window: clock.NewWindow(), Passing: make(chan syscall.Signal), Say: t.Logf,
+		Limits: Limits{Stop: time.Hour, Margin: time.Second}, Ending: Ending{Signal: syscall.SIGUSR1, Alone: true},
+	}
+	t.Cleanup(p.Reaper.Close)
+	p.Window.Extend("term", clock.Now()+3*int64(time.Hour))
+	c, err := p.Start("term", Order{Path: "/bin/sh", Env: os.Environ(), Argv: []string{"sh", "-c", `cd "$0"
+		trap 'exit 7' USR1
+		(trap ': >told' USR1; : >ready; while :; do sleep 0.01; done) &
+		until test -e ready; do sleep 0.01; done
+		: >up
+		wait`, dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	verdict := make(chan Verdict, 1)
+	go func() { verdict <- c.Follow(ctx) }()
+	look, late := time.NewTicker(time.Millisecond), time.After(patience)
+	defer look.Stop()
+	for up := false; !up; {
+		select {
+		case <-look.C:
+			_, err := os.Stat(filepath.Join(dir, "up"))
+			up = err == nil
+		case <-late:
+			t.Fatal("the program does not run")
+		}
+	}
+	end()
+	select {
+	case v := <-verdict:
+		if v != (Verdict{Code: 7, Ended: true}) {
+			t.Errorf("the run ended as %+v", v)
+		}
+	case <-late:
+		t.Fatal("the guard waits for what the first process has left")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "told")); err == nil {
+		t.Error("the signal went to the other process, too")
 	}
 }
 

@@ -198,15 +198,16 @@ func (g *guard) obey(o Order) {
 	case opTrust:
 		g.until = max(g.until, o.Until)
 	case opSignal:
-		sig := g.ending.passed(syscall.Signal(o.Signal))
-		if Ends(syscall.Signal(o.Signal)) && g.ending.Bounded && g.stopping == "" {
+		sent := syscall.Signal(o.Signal)
+		sig := g.ending.passed(sent)
+		if Ends(sent) && g.ending.Bounded && g.stopping == "" {
 			g.stop(whyAsked, sig)
 			return
 		}
 		// The group and not all descendants, as a terminal does: one that left
 		// the group has asked not to be told.
 		g.Reaper.Signal(g.pid, sig, !g.ending.Alone)
-		if Ends(sig) {
+		if Ends(sent) {
 			// The user must know: the end that they wait for may not come.
 			g.deaf(sig, process.SignalBelow(0, g.pid, true).Denied)
 		}
