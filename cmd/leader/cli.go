@@ -191,7 +191,7 @@ func run(ctx context.Context, args []string, env environ.Env, stdin io.Reader, s
 	return complain(own.Err, command.Run())
 }
 
-// staying are the commands that do not wait for whoever reads their output:
+// staying returns the commands that never block on their output, since
 // elections, connections and probes of others depend on them.
 func staying() []string {
 	return []string{"run", "agent", "campaign", "proxy", "announce", "dash", "exporter"}

@@ -279,7 +279,7 @@ func TestDashDemandsItsTokenOffLoopback(t *testing.T) {
 	}
 }
 
-// A reverse proxy may serve the page below a path of its own.
+// A reverse proxy may serve the page under a path prefix.
 func TestDashWorksBelowAPathOfAProxy(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)

@@ -233,12 +233,12 @@ func checkOutcome(t *testing.T, o demo.Outcome, want demo.Fault) {
 	}
 }
 
-// checkStory checks that the events tell the same as the summary.
+// checkStory checks that the events agree with the summary.
 func checkStory(t *testing.T, events []demo.Event, sum *demo.Summary) {
 	t.Helper()
-	told := len(pick(events, demo.EventFailover)) + len(pick(events, demo.EventKept))
-	if told != len(sum.Outcomes) || len(pick(events, demo.EventFault)) != len(sum.Outcomes) {
-		t.Errorf("%d faults end in the events, and %d in the summary", told, len(sum.Outcomes))
+	ended := len(pick(events, demo.EventFailover)) + len(pick(events, demo.EventKept))
+	if ended != len(sum.Outcomes) || len(pick(events, demo.EventFault)) != len(sum.Outcomes) {
+		t.Errorf("%d faults end in the events, and %d in the summary", ended, len(sum.Outcomes))
 	}
 	var last uint64
 	terms := 0
@@ -324,10 +324,9 @@ func TestAnInterruptEndsTheDemoWithItsSummary(t *testing.T) {
 	checkGone(t, l.seen)
 }
 
-// The orphans of a container go to its process 1, and those of a session to a
-// subreaper, as on Linux this process is from the second time on. Such a parent
-// may be of the workers' own session, and then the system does not continue a
-// stopped one.
+// In a container, process 1 adopts orphans. In a session, a subreaper does: on
+// Linux this process becomes one before the second round. If the adopting parent
+// is in the workers' own session, the kernel does not continue a stopped worker.
 func TestNoWorkerOutlivesADemoThatIsKilled(t *testing.T) {
 	t.Parallel()
 	for _, adopts := range []bool{false, true} {

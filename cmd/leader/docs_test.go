@@ -767,8 +767,8 @@ func judge(t *testing.T, l *readLab, mistakes []mistake) {
 	}
 }
 
-// Each line is a mistake of its own kind. The status is of the documented ones,
-// and the words are those of the command line.
+// Each entry makes one kind of mistake. The command exits with a documented
+// status, and its error uses the names of the flags.
 func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)

@@ -507,6 +507,9 @@ func TestTheAPIPrefixOfAContextLeadsToTheOtherAccount(t *testing.T) {
 			t.Errorf("%v: exit status %d\n%s%s", args, code, out, stderr)
 		}
 	}
+	if code, _, stderr := execute(t, env, "demo", "--context", "there"); code != 2 || !strings.Contains(stderr, "jetstream_api_prefix") {
+		t.Errorf("demo: exit status %d\n%s", code, stderr)
+	}
 	for account, want := range map[string]bool{"admin": true, "jobs": false} {
 		nc, err := nats.Connect(url, nats.UserInfo(account, account))
 		if err != nil {

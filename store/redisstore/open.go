@@ -34,7 +34,7 @@ import (
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"redis", "rediss"},
-		Form:    "redis[s]://[user:password@]host[:6379][/0][?prefix=leader:&wait=1&fenced=true&master=name&ca=FILE&cert=FILE&key=FILE]",
+		Form:    "redis[s]://[user:password@]host[:6379][/0][?prefix=p:&wait=1&fenced=true&master=name&ca=FILE&cert=FILE&key=FILE]",
 		Open: func(ctx context.Context, u *url.URL) (store.Opened, error) {
 			s, err := openURL(ctx, u)
 			if err != nil {

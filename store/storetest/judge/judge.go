@@ -8,11 +8,11 @@
 //					table := server.NewTable(tb)
 //					return judge.Registers{
 //						Harness: storetest.Harness{
-//							Open:      func(tb testing.TB) store.Store { return mystore.Dial(tb, server.Addr(), table) },
+//							Open:      func(tb testing.TB) store.Store { return dial(tb, server.Addr(), table) },
 //							Delete:    server.Admin(table).Delete,
 //							Interrupt: server.DropClients,
 //						},
-//						At: func(tb testing.TB, addr string) store.Store { return mystore.Dial(tb, addr, table) },
+//						At: func(tb testing.TB, addr string) store.Store { return dial(tb, addr, table) },
 //					}
 //				},
 //				Addrs:     []string{server.Addr()},

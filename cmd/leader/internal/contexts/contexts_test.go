@@ -311,6 +311,20 @@ func TestDomainAndInboxPrefix(t *testing.T) {
 	}
 }
 
+func TestAContextsPrefixIsTheAPIAndExcludesADomain(t *testing.T) {
+	home := contextHome(t, "there", map[string]any{"url": "nats://x", "jetstream_api_prefix": "LEADERS.API."})
+	for domain, want := range map[string]error{"": nil, "hub": natsconn.ErrContext} {
+		flags, err := parse(t, map[string]string{"XDG_CONFIG_HOME": home}, "--context=there", "--js-domain="+domain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Settings(flags)
+		if !errors.Is(err, want) || err == nil && s.APIPrefix != "LEADERS.API" || err != nil && !strings.Contains(err.Error(), "only one of them") {
+			t.Errorf("domain %q: %+v, %v", domain, s, err)
+		}
+	}
+}
+
 func TestMissingFilesAndContextsAreNamed(t *testing.T) {
 	if _, err := parse(t, nil, "--creds=/no/such.creds"); err == nil || !strings.Contains(err.Error(), "/no/such.creds") {
 		t.Errorf("a missing file: %v", err)

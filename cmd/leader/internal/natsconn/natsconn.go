@@ -77,8 +77,8 @@ func (s Settings) Connect(name string, opts ...nats.Option) (*nats.Conn, error) 
 	all := []nats.Option{
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(), // the credentials may be renewed
-		nats.ReconnectWait(100 * time.Millisecond),
-		nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
+		nats.ReconnectWait(reconnectDelay),
+		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
 		// A server that vanishes without closing the connection, as a machine
 		// without power does, is noticed by unanswered pings alone. The third
 		// ping finds two of them, within half a minute. By default that takes

@@ -44,7 +44,7 @@ type Command struct {
 
 	StopTimeout time.Duration `placeholder:"TIME" help:"From SIGTERM to SIGKILL at the end of a term (default: 5s, or half of what the lease has room for). If it is given, it also bounds the program's end after INT, QUIT or TERM to leader run."`
 	StopSignal  string        `enum:"TERM,INT,QUIT,HUP,USR1,USR2" default:"TERM" placeholder:"TERM" help:"What the program gets in place of SIGTERM: TERM, INT (PostgreSQL's fast shutdown), QUIT, HUP, USR1, USR2."`
-	KillMode    string        `enum:"group,mixed" default:"group" placeholder:"group" help:"Who gets signals other than SIGKILL: all that the program has started (group), or its first process alone (mixed), for one that passes them on to its workers."`
+	KillMode    string        `enum:"group,mixed" default:"group" placeholder:"group" help:"Who gets signals other than SIGKILL: all that the program has started (group), or its first process alone (mixed), for one that passes them on to its workers; what it leaves when it ends gets SIGKILL at once."`
 	OnExit      string        `placeholder:"release" enum:"release,campaign,restart,stay" default:"release" help:"When the program ends by itself: release and exit with its status; release and stand again (campaign); start it again (restart); keep leading without it (stay)."`
 	OnPromote   string        `placeholder:"CMD" help:"A shell command before the program starts in a new term."`
 	OnDemote    string        `placeholder:"CMD" help:"A shell command after it ended and before the lease is released."`
@@ -87,7 +87,8 @@ when leader run was started (nohup, or & in a script), nor have they on the prog
 
 With --slots N as many hosts run the program at the same time. The slots are groups of their own, GROUP.1 to GROUP.N, for all
 commands: leader ls 'GROUP.*' shows them, leader step-down GROUP.2 empties one. A host stands in all and runs the program in one at
-the most; LEADER_GROUP is that slot's group, and LEADER_TERM grows in each slot by itself. Give all hosts the same N. A process whose
+the most; LEADER_GROUP is that slot's group, and LEADER_TERM grows in each slot by itself. Give all hosts the same N: the records state it (slots in META), and hosts warn
+of each other if theirs differ. A process whose
 host runs the program already, under the same --id, ends with status 1. With --http, /leader?group=GROUP.1 asks for a slot.
 
 With --try it ends with status 75 as soon as it is known that another leads: one whose latest renewal the server has stored within the
