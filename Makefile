@@ -92,6 +92,7 @@ else
 	@$(RACETEST) -shuffle=on -p 2 -tags kube $(LABTESTS)
 	cd test/labs/compare && $(OUTSIDE) $(GOTEST) -count=1 ./...
 	cd examples/operator && $(OUTSIDE) $(GOTEST) -count=1 ./...
+	$(GOTEST) -count=1 ./cmd/leader
 	LEADER_POSTGRESQL=18 $(GOTEST) -count=1 -run '^TestStore$$/^(Elections|HistoriesAreLinearizable)$$' ./test/labs/stores/pgstore -args -histories 50
 	@# From this seed on six rounds have leases of different lengths, and records that expire: with a marker, unseen, too early.
 	go run ./test/labs/chaos --seed 588 --rounds 6 --episodes 4
@@ -117,7 +118,7 @@ check: $(LINTER) ## format, lint (with vet), vulnerabilities, go.mod files, subj
 	@for dir in $(BESIDE); do echo "check: lint $$dir"; (cd $$dir && $(OUTSIDE) $(LINTER) run ./...) || exit 1; done
 	cd tools && $(OUTSIDE) go run ./vulncheck -tool $(BIN)/govulncheck $(ARGS) $(shell go list -m -f '{{.Dir}}')
 	tools/tidy.sh -check $(BESIDE)
-	go test -run TestReferenceIsCurrent ./cmd/leader
+	go test -run "^Test(Reference|Help)" ./cmd/leader
 	@for platform in darwin/arm64 windows/amd64; do \
 		echo "check: build for $$platform"; \
 		export GOFLAGS=-trimpath GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
