@@ -16,8 +16,9 @@ import (
 
 // A Cluster is a number of servers that keep streams together.
 type Cluster struct {
-	tb    testing.TB
-	Nodes []*Server
+	tb     testing.TB
+	routes []int // the ports of the nodes, for each other
+	Nodes  []*Server
 }
 
 // StartCluster starts a cluster of n servers, waits until it can make streams
@@ -26,26 +27,38 @@ type Cluster struct {
 func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 	tb.Helper()
 	takeSlot(tb, n)
-	c := &Cluster{tb: tb}
-	routes := ports.Free(tb, n)
-	for i := range n {
-		o := options(tb)
-		o.ServerName = fmt.Sprintf("node%d", i)
-		o.Cluster = server.ClusterOpts{Name: "lab", Host: "127.0.0.1", Port: routes[i]}
-		for _, p := range routes {
-			o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", p)})
-		}
-		for _, opt := range opts {
-			opt(o)
-		}
-		c.Nodes = append(c.Nodes, &Server{tb: tb, opts: o})
+	c := &Cluster{tb: tb, routes: ports.Free(tb, n)}
+	for range n {
+		c.add(opts)
 	}
 	for _, node := range c.Nodes {
 		node.Run()
-		tb.Cleanup(node.Stop)
 	}
 	c.AwaitReady()
 	return c
+}
+
+// Join starts one more server, and returns at once.
+func (c *Cluster) Join(opts ...Option) {
+	c.tb.Helper()
+	c.routes = append(c.routes, ports.Free(c.tb, 1)...)
+	c.add(opts).Run()
+}
+
+func (c *Cluster) add(opts []Option) *Server {
+	o := options(c.tb)
+	o.ServerName = fmt.Sprintf("node%d", len(c.Nodes))
+	o.Cluster = server.ClusterOpts{Name: "lab", Host: "127.0.0.1", Port: c.routes[len(c.Nodes)]}
+	for _, p := range c.routes {
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", p)})
+	}
+	for _, opt := range opts {
+		opt(o)
+	}
+	node := &Server{tb: c.tb, opts: o}
+	c.tb.Cleanup(node.Stop)
+	c.Nodes = append(c.Nodes, node)
+	return node
 }
 
 // AwaitReady waits until the servers that run have found each other and have a
