@@ -592,3 +592,36 @@ func TestHookThatOutlastsTheLeaseHidesItsEndFromNobody(t *testing.T) {
 		halt(t, b)
 	})
 }
+
+// A program that leads already would wait for a callback that it registers too
+// late, or miss its term.
+func TestACallbackThatIsRegisteredAfterStartIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("a")
+		var warned []string
+		cfg.Hooks.Note = func(n leader.Note) {
+			if n.Kind == leader.NoteWarning && strings.Contains(n.Text, "after Start") {
+				warned = append(warned, n.Text)
+			}
+		}
+		a := candidate(t, memstore.New(), cfg)
+		called := 0
+		late := func() {
+			a.OnPromote(func(context.Context, string) { called++ })
+			a.OnTerm(func(context.Context, leader.Term) { called++ })
+			a.OnDemote(func() { called++ })
+			a.OnLeaderChange(func(leader.LeaderInfo) { called++ })
+			a.OnCampaign(func(leader.Reason) { called++ })
+		}
+		mustLead(t, started(t, a))
+		late()
+		if err := a.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * ttl)
+		mustLead(t, a)
+		if called > 0 || len(warned) != 5 {
+			t.Errorf("%d calls; warned of %q", called, warned)
+		}
+	})
+}

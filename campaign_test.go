@@ -379,7 +379,7 @@ func TestYoungStoreDelaysThePromotionUntilItIsALeaseOld(t *testing.T) {
 
 // Who starts in a new store is told once why nobody leads. That it was made
 // again between the start and the claim is news.
-func TestYoungStoreIsWarnedOfOnce(t *testing.T) {
+func TestYoungStoreIsToldOfOnce(t *testing.T) {
 	for _, ages := range [][]time.Duration{{1, 1}, {time.Hour, 1}} {
 		t.Run(fmt.Sprint(ages), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -387,7 +387,7 @@ func TestYoungStoreIsWarnedOfOnce(t *testing.T) {
 				var told atomic.Int32
 				cfg := config("a")
 				cfg.Hooks.Note = func(n leader.Note) {
-					if strings.Contains(n.Text, "made less than a lease ago") {
+					if n.Kind == leader.NoteWaiting && strings.Contains(n.Text, "made less than a lease ago") && strings.Contains(n.Text, "nobody leads before "+time.Now().Add(wait-1).Format(time.TimeOnly)) {
 						told.Add(1)
 					}
 				}

@@ -147,6 +147,10 @@ type ElectionConfig struct {
 	// that exists is left as it is, and Start warns if it has another number.
 	// Default: 3, or 1 where the server stands alone.
 	Replicas int
+	// BucketMaxBytes bounds the size of a bucket that BucketAutoCreate makes, in
+	// bytes; 0 is no bound. Some accounts demand one. A bucket that is full
+	// refuses renewals, and a record takes some hundred bytes.
+	BucketMaxBytes int64
 	// JetStreamDomain is the JetStream domain in which the bucket lives. Across
 	// leaf nodes it should be given: the same bucket name in two domains is two
 	// elections.
@@ -323,6 +327,7 @@ func (c ElectionConfig) validate(onNATS bool, what string, given bool) error {
 	c.validateStanding(&v)
 	c.validateRecord(&v)
 	v.check(c.Replicas >= 0 && c.Replicas <= maxReplicas, "Replicas", c.Replicas, "must be from 1 to 5, or 0 for the default")
+	v.check(c.BucketMaxBytes >= 0, "BucketMaxBytes", c.BucketMaxBytes, "must not be negative")
 	v.check(c.Bucket != "" || !onNATS, "Bucket", c.Bucket, "is required")
 	v.check(c.Bucket == "" || len(c.Bucket) <= maxBucketLen && bucketName.MatchString(c.Bucket), "Bucket", c.Bucket,
 		"must be 1 to 255 letters, digits, dashes or underscores")

@@ -116,6 +116,7 @@ func TestEveryRuleOfTheConfigurationIsEnforced(t *testing.T) {
 		"a negative check interval":        {func(c *cfg) { c.HealthCheckInterval = -1 }, []string{"HealthCheckInterval", "HealthCheckTimeout"}},
 		"a check longer than its interval": {func(c *cfg) { c.HealthCheckTimeout = 2 * heartbeat }, []string{"HealthCheckTimeout"}},
 		"negative replicas":                {func(c *cfg) { c.Replicas = -1 }, []string{"Replicas"}},
+		"a negative bound of the bucket":   {func(c *cfg) { c.BucketMaxBytes = -1 }, []string{"BucketMaxBytes"}},
 		"six replicas":                     {func(c *cfg) { c.Replicas = 6 }, []string{"Replicas"}},
 		"a negative tenure":                {func(c *cfg) { c.MinTenure = -1 }, []string{"MinTenure"}},
 		"a version in quotes":              {func(c *cfg) { c.Version = `"1"` }, []string{"Version"}},

@@ -89,7 +89,8 @@ type Election interface {
 	// elsewhere: see Suspension in the package documentation. A panic in it is
 	// reported and ends the term. Of this and of the following kinds several
 	// may be registered, which are called in their order; nil is none. Register
-	// before Start.
+	// before Start: later ones are refused, which the Logger hears at level
+	// WARN.
 	OnPromote(func(ctx context.Context, token string))
 
 	// OnTerm is OnPromote for a callback that is given the whole Term, whose

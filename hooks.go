@@ -282,6 +282,16 @@ const (
 	NoteBarred = engine.NoteBarred
 	// NoteUnbarred: that is over.
 	NoteUnbarred = engine.NoteUnbarred
+	// NoteWaiting: nobody leads in a store that was made less than a lease ago;
+	// Text says until when.
+	NoteWaiting = engine.NoteWaiting
+	// NoteDisconnected: the connection to the store is lost, and waited for;
+	// Text says since when, and why if that is known. It is repeated each
+	// minute.
+	NoteDisconnected = engine.NoteDisconnected
+	// NoteReturned: the function that was given to Run returned while its term
+	// lasted, which ends the election; Text has its error.
+	NoteReturned = engine.NoteReturned
 	// NoteClosed: the connection to the store is closed for good, which ends
 	// the election.
 	NoteClosed = engine.NoteClosed

@@ -38,7 +38,7 @@ func electionOn(nc *nats.Conn, cfg ElectionConfig) (e election, err error) {
 	}
 	opts := natsstore.Options{Domain: cfg.JetStreamDomain, Logger: storeLogger(cfg)}
 	if cfg.BucketAutoCreate {
-		opts.Create = &natsstore.BucketConfig{Replicas: cfg.Replicas}
+		opts.Create = &natsstore.BucketConfig{Replicas: cfg.Replicas, MaxBytes: cfg.BucketMaxBytes}
 	}
 	st, release, err := storepool.Common.Borrow(nc, cfg.Bucket, opts)
 	if err != nil {

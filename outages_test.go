@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,46 @@ func TestDisconnectGraceEndsTheTermBeforeTheTrustDoes(t *testing.T) {
 		mustLead(t, a)
 	})
 }
+
+// A login that is refused is for a person to repair, and nobody looks for what
+// nobody is told.
+func TestAnOutageIsSaidAtOnceAndEachMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, nil)
+		told := make(map[string][]time.Duration)
+		var mu sync.Mutex
+		var begin time.Time
+		for _, id := range []string{"a", "b"} {
+			cfg := config(id)
+			cfg.Hooks.Note = func(n leader.Note) {
+				if mu.Lock(); n.Kind == leader.NoteDisconnected {
+					told[id] = append(told[id], n.At.Sub(begin))
+					if want := "is lost since " + begin.Format(time.TimeOnly) + ": the login was refused; waiting for it"; !strings.Contains(n.Text, want) {
+						t.Errorf("%q, want %q", n.Text, want)
+					}
+				}
+				mu.Unlock()
+			}
+			start(t, loginRefused{f.Client(id)}, cfg)
+		}
+		time.Sleep(2 * ttl)
+		begin = time.Now()
+		f.Partition("a", "b")
+		time.Sleep(2*time.Minute + time.Second)
+		f.Heal("a", "b")
+		time.Sleep(5 * time.Minute)
+		for _, id := range []string{"a", "b"} {
+			if want := []time.Duration{0, time.Minute, 2 * time.Minute}; !slices.Equal(told[id], want) {
+				t.Errorf("%s said it after %v, want %v", id, told[id], want)
+			}
+		}
+	})
+}
+
+// loginRefused says why it is disconnected.
+type loginRefused struct{ *faultstore.Client }
+
+func (loginRefused) ConnError() error { return errors.New("the login was refused") }
 
 // reporting is a network whose answers take so long, and on which a says that
 // it is disconnected, whatever comes in. It bears 500 writes.

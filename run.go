@@ -65,6 +65,7 @@ func run(ctx context.Context, e election, lead func(context.Context, Term) error
 	e.OnTerm(func(ctx context.Context, term Term) {
 		err := lead(ctx, term)
 		if ctx.Err() == nil {
+			e.c.Returned(err)
 			finished <- err
 			// The term stays ours until Run has stopped the election.
 			<-ctx.Done()

@@ -3,8 +3,10 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +39,18 @@ func TestRunReturnsTheErrorOfTheWorkAndReleases(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRunSaysThatTheWorkReturnedWhileItsTermLasted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var book logbook
+		cfg := config("a")
+		cfg.Logger = slog.New(slog.NewJSONHandler(&book, nil))
+		_ = leader.RunWithStore(t.Context(), memstore.New(), cfg, func(context.Context, leader.Term) error { return errors.New("no disk") })
+		if text := book.text(); !strings.Contains(text, `"level":"INFO","msg":"note","group":"g","instance":"a","kind":"returned"`) || !strings.Contains(text, "returned while its term lasted: the election ends, with its error: no disk") {
+			t.Error(text)
+		}
+	})
 }
 
 func TestRunEndsWithItsContextAndReleases(t *testing.T) {

@@ -169,6 +169,13 @@ func TestTermsSayWhoLedWhen(t *testing.T) {
 			},
 			[]advisory.Term{term("a", 7, at(1), at(6), leader.ReasonExpired, "", ""), term("b", 9, at(9), never, "", "", "")},
 		},
+		"claims whose answers came too late": {
+			[]advisory.Advisory{promoted(1, "a", 7), demoted(5, "a", 7, leader.ReasonTrustExpired), demoted(8, "b", 9, leader.ReasonLateGrant), promoted(9, "c", 11)},
+			[]advisory.Term{
+				term("a", 7, at(1), at(5), leader.ReasonTrustExpired, "ann", "upgrade"), term("b", 9, at(8), at(8), leader.ReasonLateGrant, "ann", "upgrade"),
+				term("c", 11, at(9), never, "", "", ""),
+			},
+		},
 		"a crash that nobody told of": {
 			[]advisory.Advisory{promoted(1, "a", 7), promoted(7, "b", 9)},
 			[]advisory.Term{term("a", 7, at(1), at(7), "", "", ""), term("b", 9, at(7), never, "", "", "")},

@@ -40,7 +40,8 @@ func (t Term) Covers(at time.Time) bool {
 }
 
 // Terms makes of advisories, in any order, who led each group when: by bucket
-// and group, the earliest term first.
+// and group, the earliest term first. A term that was granted too late to lead
+// by it (leader.ReasonLateGrant) ended when it began.
 func Terms(history iter.Seq[Advisory]) []Term {
 	b := make(builder)
 	for a := range history {
@@ -148,6 +149,9 @@ func latestFirst(terms map[uint64]*draft) []*draft {
 // close gives a term of whose end the leader has not told the end that others
 // saw, or the beginning of the next.
 func (r *draft) close(next time.Time) {
+	if r.Reason == leader.ReasonLateGrant && r.Began.IsZero() {
+		r.Began = r.Ended
+	}
 	n := r.noticed()
 	switch {
 	case !r.Ended.IsZero():

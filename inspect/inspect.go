@@ -33,12 +33,14 @@ type Record struct {
 	// Token is the holder's. It is a secret between the holder and what it
 	// proves its term to: do not show it.
 	Token string
+	// TTL is the holder's, 0 if the record does not state one.
+	TTL time.Duration
 }
 
 // ReadRecord reads a group's entry.
 func ReadRecord(e store.Entry) Record {
 	seen, r := record.Read(e)
-	found := Record{ID: r.ID, Term: r.Term, Token: r.Token}
+	found := Record{ID: r.ID, Term: r.Term, Token: r.Token, TTL: seen.Rec.TTL}
 	if r.ID != "" && r.Term == 0 {
 		found.Term = seen.Rev // a claim is the term's number, and learns it by its first renewal
 	}

@@ -19,8 +19,8 @@ func entry(key, value string) store.Entry {
 
 func TestARecordNamesItsHolderAndTerm(t *testing.T) {
 	for value, want := range map[string]inspect.Record{
-		`{"id":"a","token":"secret","ttl":3000,"term":5}`: {ID: "a", Term: 5, Token: "secret"},
-		`{"id":"a","token":"secret","ttl":3000}`:          {ID: "a", Term: 7, Token: "secret"}, // a claim is its own term
+		`{"id":"a","token":"secret","ttl":3000,"term":5}`: {ID: "a", Term: 5, Token: "secret", TTL: 3 * time.Second},
+		`{"id":"a","token":"secret","ttl":3000}`:          {ID: "a", Term: 7, Token: "secret", TTL: 3 * time.Second}, // a claim is its own term
 		`{"somebody":"else's"}`:                           {},
 		`no JSON`:                                         {},
 		``:                                                {},

@@ -369,7 +369,8 @@ func (c ConnState) String() string {
 }
 
 // A ConnReporter is a Store that knows whether it is connected. Stores without
-// a connection of their own do not implement it and count as connected.
+// a connection of their own do not implement it and count as connected. One
+// that knows why it is disconnected says so by a method ConnError() error.
 type ConnReporter interface {
 	// ConnState returns the present state. It does not block.
 	ConnState() ConnState

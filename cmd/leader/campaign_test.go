@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 )
 
 // A transition is a line of leader campaign --json.
@@ -247,5 +248,21 @@ func TestCandidatesWaitForAServerBehindALoadBalancer(t *testing.T) {
 	c.signal(syscall.SIGINT)
 	if code := c.wait(); code != 0 {
 		t.Errorf("exit status %d", code)
+	}
+}
+
+// A mistyped name would split a group: each half would have a leader.
+func TestABucketThatIsNamedMustExist(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	for _, line := range []string{"campaign jobs --bucket laeders", "run jobs --bucket laeders -- true", "run jobs -n 2 --bucket laeders -- true"} {
+		code, _, stderr := runProgram(t, []string{"NATS_URL=" + url}, strings.Fields(line)...)
+		if code != 5 || !strings.Contains(stderr, "leader bucket create --bucket laeders") {
+			t.Errorf("%s: exit status %d, stderr %q", line, code, stderr)
+		}
+	}
+	_, js := devtest.Connect(t, url)
+	for name := range js.StreamNames(within(t)).Name() {
+		t.Errorf("a stream %s was made", name)
 	}
 }

@@ -261,7 +261,7 @@ func checkStory(t *testing.T, events []demo.Event, sum *demo.Summary) {
 			return
 		}
 	}
-	t.Errorf("%s did not wake as a follower", frozen)
+	t.Errorf("%s did not wake as a follower: %+v", frozen, events)
 }
 
 func TestPlainLinesAreForPeople(t *testing.T) {

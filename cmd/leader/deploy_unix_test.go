@@ -191,7 +191,7 @@ func (p *pod) leads() (base string) {
 		if !p.next() {
 			p.Fatalf("it ended before it led:\n%s", strings.Join(p.said, "\n"))
 		}
-		if at, ok := strings.CutPrefix(p.lines.Text(), "leader: http://"); ok {
+		if _, at, ok := strings.Cut(p.lines.Text(), "leader: http://"); ok {
 			base = "http://" + strings.TrimSuffix(at, "/leader")
 		}
 		leads = leads || strings.Contains(p.lines.Text(), "leading ")

@@ -120,6 +120,45 @@ func TestDoctorWritesNothing(t *testing.T) {
 	}
 }
 
+// Who asks about one group wants to know whether it is led, and who could.
+func TestDoctorLooksAtAGroup(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	l.put("dead", `{"id":"gone","token":"t","ttl":1000,"term":7}`)
+	l.until("the record is old", func() error {
+		if all := l.listed("dead"); all[0].Leader != "" {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	l.stand("led", "a", l.answering())
+	l.stand("shy", "a") // it takes part in no roll call
+	l.steer(0, "pause", "early", "-y", "--no-wait")
+	for group, want := range map[string]struct {
+		ttl    string
+		code   int
+		status finding.Status
+		text   string
+	}{
+		"dead":  {"20s", 1, finding.Fail, `nobody leads group "dead": "gone" has not renewed since `},
+		"led":   {"20s", 0, finding.OK, `"a" leads group "led" in term `},
+		"shy":   {"20s", 0, finding.OK, `; no candidate answers the roll call, in which not all take part`},
+		"other": {"20s", 0, finding.Info, `nobody has led group "other" yet`},
+		"early": {"20s", 0, finding.Info, `nobody has led group "early" yet`},
+	} {
+		out, _ := l.run(want.code, "doctor", "--group", group, "--ttl", want.ttl, "-o", "json", "--timeout", "60s")
+		var e examination
+		decodeStrictly(t, out, &e)
+		if f := e.of(t, "group"); f.Status != want.status || !strings.Contains(f.Text, want.text) {
+			t.Errorf("%s: %+v", group, f)
+		}
+	}
+	out, _ := l.run(0, "doctor", "--group", "led", "--ttl", "10m", "--timeout", "60s")
+	if !strings.Contains(out, `the leader of group "led" has a TTL of 20s, and this examination goes by 10m0s`) || !strings.Contains(out, "1 answer the roll call") {
+		t.Error(out)
+	}
+}
+
 func TestDoctorSaysWhatToMakeWhereNothingIs(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)

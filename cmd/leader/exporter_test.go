@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"io"
+	"net"
 	"os"
 	"regexp"
 	"strings"
@@ -91,6 +93,45 @@ func TestExporterWaitsForItsBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitPage(t, url, "the bucket", has(`election_observer_complete{bucket="later"} 1`, `election_group_paused{bucket="later",role="reports"} 0`))
+}
+
+// They may be started before it, or a load balancer has no server yet.
+func TestCommandsThatServeWaitForTheirServer(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	l.stand("reports", "a")
+	for _, line := range []string{"exporter --http 127.0.0.1:0", "dash --http 127.0.0.1:0", "proxy reports --listen 127.0.0.1:0", "wait reports"} {
+		env := []string{"NATS_URL=nats://" + late(t, l.url)}
+		if c := begin(t, t.Output(), env, append(strings.Fields(line), "--timeout", "60s")...); !c.lines.Scan() {
+			t.Errorf("%s says nothing: %v", line, c.lines.Err())
+		}
+	}
+}
+
+// late returns the address of a server whose first client is sent away.
+func late(t *testing.T, url string) string {
+	t.Helper()
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for first := true; ; first = false {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			server, err := (&net.Dialer{}).DialContext(context.WithoutCancel(t.Context()), "tcp", strings.TrimPrefix(url, "nats://"))
+			if first || err != nil {
+				_ = client.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
+			go func() { _, _ = io.Copy(client, server); _ = client.Close() }()
+		}
+	}()
+	return ln.Addr().String()
 }
 
 func TestExporterForgetsGroupsThatAreGone(t *testing.T) {

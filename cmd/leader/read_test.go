@@ -60,7 +60,7 @@ func TestListPrintsEachFormat(t *testing.T) {
 		t.Fatalf("%s", out)
 	}
 	g, term := groups[0], e.Term()
-	if g.Group != "jobs.eu" || g.Leader != "a" || g.Term != term.Number || g.Correlation != term.Correlation() || g.Silent {
+	if g.Group != "jobs.eu" || g.Leader != "a" || g.Term != term.Number || g.Correlation != term.Correlation() {
 		t.Errorf("%s", out)
 	}
 	if g.Priority != 7 || g.Version != "1.2.3" || g.Address != "a:80" || g.Meta["zone"] != "z" || g.LeaseLeft <= 0 || g.LeaseLeft > 22_000 {
@@ -231,9 +231,12 @@ func TestListLearnsSinceWhenFromTheLeader(t *testing.T) {
 	}
 }
 
-func TestSilentLeaderIsSaidToBe(t *testing.T) {
+// What every command says of a leader that has died, as soon as its lease has
+// run out by the server's clock, and 2 s for clocks that differ.
+func TestADeadLeaderLeadsNoMore(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
+	l.run(0, "history", "enable")
 	kv, err := l.js.KeyValue(l.within(), labBucket)
 	if err != nil {
 		t.Fatal(err)
@@ -242,25 +245,54 @@ func TestSilentLeaderIsSaidToBe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It is silent after its lease, and 2 s for clocks that differ. A command that
-	// itself takes longer than the lease sees that run out, and says so instead.
-	l.until("the leader is said to be silent", func() error {
+	l.publish(advisory.Advisory{
+		Version: 1, ID: "run-1", Seq: 1, Time: time.Now(), Bucket: labBucket, Group: "reports",
+		Instance: "gone", Event: leader.EventPromoted, Term: term, Leader: "gone", Correlation: "00000000",
+	})
+	var g read.Group
+	l.until("nobody leads", func() error {
 		out, _ := l.run(0, "ls", "-o", "json")
 		var groups []read.Group
 		decodeStrictly(t, out, &groups)
-		if g := groups[0]; !g.Silent || g.Term != term || g.Since.IsZero() {
-			return fmt.Errorf("term %d is not: %s", term, out)
-		}
-		return nil
-	})
-	var out string
-	l.until("its row says so", func() error {
-		if out, _ = l.run(0, "ls"); !strings.Contains(out, "silent for") {
+		if g = groups[0]; g.Leader != "" {
 			return errors.New(out)
 		}
 		return nil
 	})
-	checkCells(t, strings.Split(out, "\n")[1], [][]string{{"reports", "gone", "TERM", "LENGTH", "silent for LENGTH", "0", "-", "-", "-"}})
+	if g.Last != "gone" || g.Term != term || g.Reason != leader.ReasonExpired || g.LeaseLeft != 0 || g.Since.IsZero() || !g.Since.After(g.Renewed) {
+		t.Errorf("%+v", g)
+	}
+	row := []string{"reports", "-", "TERM", "LENGTH", "-", "-", "-", "-", "expired (lease of gone)"}
+	for _, line := range []string{"ls", "ls --vacant", "wait reports --vacant"} {
+		out, _ := l.run(0, strings.Fields(line)...)
+		checkCells(t, strings.Split(out, "\n")[1], [][]string{row})
+	}
+	for line, want := range map[string]string{
+		"get reports":                    "Led last:      gone",
+		"history reports":                "expired",
+		"__complete get re":              "reports\tno leader",
+		"pause reports --yes --no-wait":  "filed",
+		"resume reports --yes --no-wait": "filed",
+	} {
+		if out, _ := l.run(0, strings.Fields(line)...); !strings.Contains(out, want) || strings.Contains(out, "so far") {
+			t.Errorf("%s: %s", line, out)
+		}
+	}
+	if _, stderr := l.run(4, "step-down", "reports", "--yes"); !strings.Contains(stderr, `expired ("\"gone\" has not renewed since `) {
+		t.Errorf("step-down: %s", stderr)
+	}
+}
+
+// publish publishes an advisory, and waits until the history has it.
+func (l *readLab) publish(a advisory.Advisory) {
+	l.t.Helper()
+	data, err := json.Marshal(a)
+	if err == nil {
+		_, err = l.js.Publish(l.within(), advisory.Subject(a.Bucket, a.Event, a.Group), data)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
 }
 
 func TestRecordsDoNotSteerTheTerminal(t *testing.T) {
@@ -947,16 +979,10 @@ func TestHistoryIsHonestAboutGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, seq := range []uint64{1, 2, 5} {
-		data, err := json.Marshal(advisory.Advisory{
+		l.publish(advisory.Advisory{
 			Version: 1, ID: "run-" + strconv.FormatUint(seq, 10), Seq: seq, Time: time.Now(), Bucket: labBucket, Group: "reports",
 			Instance: "a", Event: leader.EventPromoted, Term: 10 + seq, Leader: "a", Correlation: "00000000",
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.js.Publish(l.within(), advisory.Subject(labBucket, leader.EventPromoted, "reports"), data); err != nil {
-			t.Fatal(err)
-		}
 	}
 	out, stderr := l.run(0, "history", "reports", "-o", "json")
 	var p read.Past

@@ -44,7 +44,7 @@ func TestTryOutlastsADeadLeader(t *testing.T) {
 	l := newReadLab(t)
 	l.put("jobs", `{"id":"gone","token":"t","ttl":1000,"term":7}`)
 	l.until("the record is old", func() error {
-		if all := l.listed("jobs"); !all[0].Silent {
+		if all := l.listed("jobs"); all[0].Leader != "" {
 			return errors.New("not yet")
 		}
 		return nil
@@ -184,7 +184,7 @@ func TestOnceEndsWithItsPeriod(t *testing.T) {
 	url := devtest.Serve(t)
 	startRun(t, url, []string{"--id", "a"}, "echo up; sleep 600").line()
 	r := startRun(t, url, []string{"--once", "--every", "1s"}, "echo up")
-	if rest, code := r.end(); code != 75 || len(rest) > 0 || !strings.Contains(r.said(), "the period of --every is over") {
+	if rest, code := r.end(); code != 75 || len(rest) > 0 || !strings.Contains(r.said(), "the period of --once is over") {
 		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
 	}
 }
@@ -193,7 +193,7 @@ func TestOnceEndsWithItsPeriod(t *testing.T) {
 func TestOnceEndsWithItsPeriodWhereThisHostIsUnfit(t *testing.T) {
 	t.Parallel()
 	r := startRun(t, devtest.Serve(t), []string{"--once", "--every", "1s", "--check", "false"}, "echo up")
-	if rest, code := r.end(); code != 75 || len(rest) > 0 || !strings.Contains(r.said(), "the period of --every is over") {
+	if rest, code := r.end(); code != 75 || len(rest) > 0 || !strings.Contains(r.said(), "the period of --once is over") {
 		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
 	}
 }
@@ -202,7 +202,7 @@ func TestOnceEndsWithItsPeriodWhereThisHostIsUnfit(t *testing.T) {
 func TestOnceEndsWithAPeriodThatIsOverDuringItsTerm(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
-	const over = "the period of --every is over"
+	const over = "the period of --once is over"
 	var r *running
 	l.until("a period ends during a term", func() error {
 		r = startRun(t, l.url, []string{"--once", "--every", "2s", "--timeout", "10m", "--on-promote", "sleep 2; echo late >&2; sleep 600"}, "echo up")

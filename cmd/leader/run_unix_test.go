@@ -211,7 +211,7 @@ func TestTheProgramOfANestedRunKnowsItsOwnTerm(t *testing.T) {
 	}
 	url := devtest.Serve(t)
 	// Not by a shell, which would have taken one of the two already.
-	code, out, stderr := execute(t, outer, "run", "jobs", "--server", url, "--id", "b", "--bucket", "mine", "--", "env")
+	code, out, stderr := execute(t, outer, "run", "jobs", "--server", url, "--id", "b", "--bucket", "mine", "--create", "--", "env")
 	if code != 0 {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
@@ -879,7 +879,7 @@ func TestRunSpeaksWithOneVoice(t *testing.T) {
 			t.Errorf("exit status %d: %s", code, stderr)
 		}
 		for line := range strings.Lines(stderr) {
-			if !strings.HasPrefix(line, "leader: ") || strings.Contains(line, "level=") {
+			if stamp, _, _ := strings.Cut(line, " leader: "); len(stamp) != len("2006-01-02 15:04:05.000") || strings.Contains(line, "level=") {
 				t.Errorf("%q", line)
 			}
 		}
@@ -901,7 +901,7 @@ func TestRunEndsWhileItsStoreIsNotThere(t *testing.T) {
 		"TERM":   {nowhere, nil, syscall.SIGTERM, 128 + int(syscall.SIGTERM), "waiting for the store"},
 		"INT":    {nowhere, nil, syscall.SIGINT, 128 + int(syscall.SIGINT), "waiting for the store"},
 		"--try":  {nowhere, []string{"--try", "--timeout", "300ms"}, 0, 6, "the server is not reached"},
-		"--once": {nowhere, []string{"--once", "--every", "1s"}, 0, 75, "the period of --every is over"},
+		"--once": {nowhere, []string{"--once", "--every", "1s"}, 0, 75, "the period of --once is over"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -457,23 +457,46 @@ func (c *Candidate) Report(n Note) bool {
 
 // OnTerm registers a callback for the beginning of each term.
 func (c *Candidate) OnTerm(f func(context.Context, leadership.Term)) {
-	c.callbacks.add(func() { c.callbacks.promoted = append(c.callbacks.promoted, f) })
+	c.register("OnPromote or OnTerm", func() { c.callbacks.promoted = append(c.callbacks.promoted, f) })
 }
 
 // OnDemote registers a callback for the end of each term that OnTerm was called
 // for.
 func (c *Candidate) OnDemote(f func()) {
-	c.callbacks.add(func() { c.callbacks.demoted = append(c.callbacks.demoted, f) })
+	c.register("OnDemote", func() { c.callbacks.demoted = append(c.callbacks.demoted, f) })
 }
 
 // OnLeaderChange registers a callback for each change of who leads.
 func (c *Candidate) OnLeaderChange(f func(leadership.Info)) {
-	c.callbacks.add(func() { c.callbacks.changed = append(c.callbacks.changed, f) })
+	c.register("OnLeaderChange", func() { c.callbacks.changed = append(c.callbacks.changed, f) })
 }
 
 // OnCampaign registers a callback for the beginning of each campaign.
 func (c *Candidate) OnCampaign(f func(machine.Reason)) {
-	c.callbacks.add(func() { c.callbacks.campaign = append(c.callbacks.campaign, f) })
+	c.register("OnCampaign", func() { c.callbacks.campaign = append(c.callbacks.campaign, f) })
+}
+
+// register refuses a callback once the election has been started. It would be
+// called from the next term on, and a program that leads already would wait for
+// it.
+func (c *Candidate) register(what string, add func()) {
+	c.mu.Lock()
+	started := c.started
+	c.mu.Unlock()
+	if started {
+		c.env.report.tell(NoteWarning, what+" was called after Start: the callback is refused, and never called. Register before Start.")
+		return
+	}
+	c.callbacks.add(add)
+}
+
+// Returned reports that what leads has returned while its term lasts.
+func (c *Candidate) Returned(err error) {
+	text := "the lead function returned while its term lasted: the election ends"
+	if err != nil {
+		text += ", with its error: " + err.Error()
+	}
+	c.env.report.tell(NoteReturned, text)
 }
 
 // Observe yields who leads, as this candidate sees it.

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/leadership"
@@ -184,15 +183,3 @@ func (c *Config) doubt(age time.Duration) time.Duration {
 	}
 	return max(machine.Wait(c.TTL, c.ClockDrift)-age, 0)
 }
-
-// warnings are the report's, and why nobody leads yet: whoever makes a bucket
-// and waits for its first leader would look for a fault.
-func (c Conditions) warnings(report store.Report) []string {
-	if c.doubt == 0 {
-		return report.Warnings
-	}
-	return append(slices.Clip(report.Warnings), youngStore)
-}
-
-const youngStore = "The store was made less than a lease ago. If there was another of its name before," +
-	" its leader may not have heard yet that it is gone: nobody leads before that lease has run out."

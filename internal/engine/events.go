@@ -82,7 +82,11 @@ const (
 	NoteMalformed = "malformed"
 	NoteBarred    = "barred"
 	NoteUnbarred  = "unbarred"
-	NoteClosed    = "closed"
+	NoteWaiting   = "waiting"
+	NoteReturned  = "returned"
+
+	NoteDisconnected = "disconnected"
+	NoteClosed       = "closed"
 )
 
 // The kinds of calls that are no write of the core.

@@ -43,7 +43,8 @@ type loop struct {
 	since  int64   // when the latest promotion was (monotonic)
 	// undrained: a demotion was handed in, and is not answered yet.
 	undrained bool
-	severed   bool // the store is closed for good, and the core told to end
+	severed   bool        // the store is closed for good, and the core told to end
+	watching  atomic.Bool // the watch has begun
 	// overrunAt is when it is said again that the work of a term does not end
 	// (monotonic).
 	overrunAt int64
@@ -69,7 +70,7 @@ type loop struct {
 // caller holds the candidate's lock, so nothing here waits for an answer.
 func (l *loop) begin(parent context.Context, conditions Conditions, err error) {
 	l.prepare(parent, conditions.Machine)
-	stopConn := l.io.followConn()
+	stopConn := l.io.followConn(l.watching.Load)
 	l.spawn("join", func() { l.io.join(conditions, err) })
 	l.endHealth = func() {}
 	if l.cfg.Check != nil {
@@ -286,6 +287,7 @@ func (l *loop) dispatch(m *message) {
 	case m.closed != nil:
 		l.sever(m.closed)
 	case m.watched:
+		l.watching.Store(true)
 		l.control.informBy = l.now() + int64(l.cfg.TTL)
 	default:
 		l.dispatchEvent(m)

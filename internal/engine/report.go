@@ -182,10 +182,10 @@ func (r *reporter) logNote(n Note) {
 	// election.
 	level := slog.LevelDebug
 	switch n.Kind {
-	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady, NoteMalformed:
+	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady, NoteDisconnected, NoteMalformed:
 		level = slog.LevelWarn
-	case NoteBarred, NoteUnbarred:
-		level = slog.LevelInfo // a follower that does not campaign has no transition that says why
+	case NoteBarred, NoteUnbarred, NoteWaiting, NoteReturned:
+		level = slog.LevelInfo // a candidate that does not lead has no transition that says why
 	case NotePanic, NoteClosed:
 		level = slog.LevelError
 	}

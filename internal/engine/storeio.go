@@ -178,10 +178,13 @@ func (s *storeIO) check(ctx context.Context) (Conditions, error) {
 		until := time.Now().Add(conditions.doubt)
 		s.doubted = &until
 	}
-	for _, w := range conditions.warnings(report) {
+	for _, w := range report.Warnings {
 		if e.warns(w) {
 			e.report.tell(NoteWarning, w)
 		}
+	}
+	if conditions.doubt > 0 {
+		s.sayYoung(conditions.doubt)
 	}
 	_, conditions.Offers = e.store.st.(store.Offerer)
 	return conditions, nil
@@ -207,25 +210,30 @@ func (s *storeIO) examine(op uint64) {
 			ev.Outcome, ev.Doubt = machine.OK, e.cfg.doubt(report.Age)
 		}
 	}
-	for _, w := range s.newlyMade(ev) {
-		if e.warns(w) {
-			e.report.tell(NoteWarning, w)
+	// Why a claim that was granted is not promoted yet, unless that was said at
+	// the start.
+	switch {
+	case ev.Outcome != machine.OK:
+		if e.warns(ageless) {
+			e.report.tell(NoteWarning, ageless)
 		}
+	case ev.Doubt > 0 && (s.doubted == nil || time.Now().After(*s.doubted)):
+		s.sayYoung(ev.Doubt)
 	}
 	e.inbox.event(ev)
 }
 
-// newlyMade says why a claim that was granted is not promoted yet, unless that
-// was said at the start.
-func (s *storeIO) newlyMade(ev machine.Event) []string {
-	switch {
-	case ev.Outcome != machine.OK:
-		return []string{"The store did not tell its age when a record was claimed in it for the first time. If it was made again just before," +
-			" a leader of before may not have heard yet: nobody leads before that lease has run out."}
-	case ev.Doubt > 0 && (s.doubted == nil || time.Now().After(*s.doubted)):
-		return []string{youngStore}
-	default:
-		return nil
+const (
+	ageless = "The store did not tell its age when a record was claimed in it for the first time. If it was made again just before," +
+		" a leader of before may not have heard yet: nobody leads before that lease has run out."
+	young = "The store was made less than a lease ago. If there was another of its name before, its leader may not have heard yet that it is gone"
+)
+
+// sayYoung says why nobody leads yet, and when somebody will: whoever makes a
+// bucket and waits for its first leader would look for a fault.
+func (s *storeIO) sayYoung(doubt time.Duration) {
+	if s.env.warns(young) {
+		s.env.report.tell(NoteWaiting, fmt.Sprintf("%s: nobody leads before %s, in %v.", young, time.Now().Add(doubt).Format(time.TimeOnly), doubt.Round(100*time.Millisecond)))
 	}
 }
 
@@ -385,6 +393,57 @@ func (s *storeIO) pollOne(key string, reads *polled.Reads) error {
 	return err
 }
 
+// An outage says of a connection that is lost what is waited for, at once and
+// each minute. Before the watch has begun persist says it. Its methods are
+// called under one lock.
+type outage struct {
+	s        *storeIO
+	watching func() bool
+	again    func()
+	timer    *time.Timer // nil while there is a connection
+	since    time.Time
+	said     trouble
+}
+
+func (o *outage) begin() {
+	if o.timer == nil && o.watching() {
+		o.since = time.Now()
+		o.say()
+		o.timer = time.AfterFunc(sayAgain, o.again)
+	}
+}
+
+func (o *outage) lasts() {
+	if o.timer != nil {
+		o.say()
+		o.timer.Reset(sayAgain)
+	}
+}
+
+func (o *outage) end() {
+	if o.timer != nil {
+		o.timer.Stop()
+		o.timer = nil
+	}
+}
+
+// say names the cause, if the store knows it: a login that is refused is for a
+// person to repair. A connection that comes and goes is not said to be lost
+// each time.
+func (o *outage) say() {
+	why := "no server answers"
+	if known, ok := o.s.env.store.st.(interface{ ConnError() error }); ok {
+		shield.Call(func() {
+			if err := known.ConnError(); err != nil {
+				why = err.Error()
+			}
+		}, o.s.env.report.panicked("ConnError"))
+	}
+	if o.said.due(errors.New(why)) {
+		o.s.env.report.tell(NoteDisconnected, fmt.Sprintf("the connection to the store is lost since %s: %s; waiting for it", o.since.Format(time.TimeOnly), why))
+	}
+}
+
 // connState is the connection's state, as far as the store knows it. Any
 // goroutine may ask, so that a panic of the store would strike a caller of
 // Status.
@@ -396,7 +455,8 @@ func (s *storeIO) connState() store.ConnState {
 }
 
 // followConn turns changes of the connection into events until stop is called.
-func (s *storeIO) followConn() (stop func()) {
+// watching reports whether the watch has begun.
+func (s *storeIO) followConn(watching func() bool) (stop func()) {
 	e := s.env
 	c, ok := e.store.st.(store.ConnReporter)
 	if !ok {
@@ -406,6 +466,14 @@ func (s *storeIO) followConn() (stop func()) {
 	// the latest, whichever of the store's call and our own first look comes
 	// first.
 	var mu sync.Mutex
+	away := outage{s: s, watching: watching}
+	away.again = func() {
+		e.guard("connection", func() {
+			mu.Lock()
+			defer mu.Unlock()
+			away.lasts()
+		})
+	}
 	tell := func(store.ConnState) {
 		e.guard("connection", func() {
 			mu.Lock()
@@ -414,14 +482,23 @@ func (s *storeIO) followConn() (stop func()) {
 			switch e.store.connState(c) {
 			case store.Connected:
 				kind = machine.ConnUp
+				away.end()
 			case store.Closed:
+				away.end()
 				e.inbox.put(&message{closed: store.ErrClosed})
 			default:
+				away.begin()
 			}
 			e.inbox.event(machine.Event{Kind: kind})
 		})
 	}
-	stop = e.store.onConnState(c, tell)
+	stopped := e.store.onConnState(c, tell)
+	stop = func() {
+		stopped()
+		mu.Lock()
+		defer mu.Unlock()
+		away.end()
+	}
 	// A state that was there before the registration is told of by nobody.
 	if state := e.store.connState(c); state != store.Connected {
 		tell(state)

@@ -38,7 +38,7 @@ func (f *flicker) ConnState() store.ConnState {
 // with a DisconnectGracePeriod lose each term as soon as it is won.
 func TestConnectionThatReturnsDuringTheFirstLookIsNotMissed(t *testing.T) {
 	e := New(&flicker{Store: memstore.New()}, testConfig())
-	defer e.io.followConn()()
+	defer e.io.followConn(func() bool { return true })()
 	messages, _, _ := e.inbox.take()
 	if len(messages) == 0 || messages[len(messages)-1].event.Kind != machine.ConnUp {
 		t.Errorf("the last news is not that the connection is up: %+v", messages)

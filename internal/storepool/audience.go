@@ -36,7 +36,7 @@ func (a *audience) loggers() (all []*slog.Logger) {
 	defer a.mu.Unlock()
 	for l := range a.members {
 		if l == nil {
-			l = slog.Default()
+			l = slog.New(slog.DiscardHandler)
 		}
 		all = append(all, l)
 	}

@@ -38,7 +38,7 @@ type Options struct {
 	Timeout time.Duration
 	// Logger hears, at level error, of a panic in a function that a watch was
 	// given and, at level warning, of blocking queries that broke off. Nil
-	// means slog.Default().
+	// is silent.
 	Logger *slog.Logger
 }
 

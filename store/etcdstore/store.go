@@ -35,8 +35,7 @@ type Options struct {
 	// watches. Zero means [DefaultTimeout].
 	Timeout time.Duration
 	// Logger hears, at level error, of a panic in a function that a watch was
-	// given and, at level warning, of a watch of etcd that broke off. Nil means
-	// slog.Default().
+	// given and, at level warning, of a watch of etcd that broke off. Nil is silent.
 	Logger *slog.Logger
 }
 

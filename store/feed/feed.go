@@ -50,8 +50,8 @@ type Options struct {
 	// Timeout bounds one read. Default: 5 s.
 	Timeout time.Duration
 	// Logger is told of panics in functions that a watch was given, at level
-	// error, and of news that break off, at level warning. Default:
-	// slog.Default().
+	// error, and of news that break off, at level warning. Nil is
+	// silent.
 	Logger *slog.Logger
 }
 
@@ -354,7 +354,7 @@ func (f *Feed) panicked(value any, stack []byte) {
 
 func (f *Feed) log() *slog.Logger {
 	if f.opts.Logger == nil {
-		return slog.Default()
+		return slog.New(slog.DiscardHandler)
 	}
 	return f.opts.Logger
 }

@@ -43,7 +43,7 @@ type Options struct {
 	// heartbeat is known. Default: 1 s.
 	Every time.Duration
 	// Logger hears of panics in functions that a watch was given, at level
-	// error. Nil means slog.Default().
+	// error. Nil is silent.
 	Logger *slog.Logger
 }
 

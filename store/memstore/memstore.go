@@ -25,8 +25,7 @@ type Options struct {
 	// writes a second).
 	FirstRevision uint64
 	// Logger is told, at level error, of a panic in a function that a watch or
-	// a taker of offers was given. Nil means slog.Default(): such a panic is
-	// caught, and is not to go unheard.
+	// a taker of offers was given. Nil is silent.
 	Logger *slog.Logger
 }
 
@@ -37,7 +36,7 @@ type Options struct {
 // [New] or [NewWithOptions]; it needs no closing.
 type Store struct {
 	first uint64
-	log   *slog.Logger // nil: slog.Default()
+	log   *slog.Logger // nil: silent
 
 	mu      sync.Mutex
 	last    uint64                 // the revision given most recently, of any key
@@ -128,7 +127,7 @@ func (s *Store) Check(ctx context.Context, _ store.CheckRequest) (store.Report, 
 func (s *Store) panicked(value any, stack []byte) {
 	log := s.log
 	if log == nil {
-		log = slog.Default()
+		log = slog.New(slog.DiscardHandler)
 	}
 	// Whatever the Logger does in its turn has nobody left to be told to.
 	shield.Call(func() {

@@ -1,9 +1,11 @@
 package memstore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"sync"
@@ -250,5 +252,26 @@ func BenchmarkCompareAndSwap(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		rev, _ = s.CompareAndSwap(b.Context(), store.Write{Key: "group", Expected: rev, Value: value})
+	}
+}
+
+// A panic is the one thing that it has to say.
+func TestAStoreWithoutALoggerIsSilent(t *testing.T) {
+	var out bytes.Buffer
+	was := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+	defer slog.SetDefault(was)
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		stop, err := s.Watch(t.Context(), []string{"k"}, func(store.Entry) { panic("boom") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, s, "k", 0, "v")
+		synctest.Wait()
+		stop()
+	})
+	if out.Len() > 0 {
+		t.Errorf("written: %s", &out)
 	}
 }

@@ -74,6 +74,9 @@ func EnsureBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig)
 	case refusedWith(err, codeReplicasNotHere):
 		return fmt.Errorf("%w: making bucket %q: a server that stands alone cannot keep %d replicas, which takes a cluster of as many: %w",
 			createClass(err), cfg.Bucket, replicas, err)
+	case refusedWith(err, codeNeedsMaxBytes):
+		return fmt.Errorf("%w: making bucket %q: the account demands a bound for its size: make it with BucketMaxBytes or `leader bucket create %s --max-bytes BYTES`: %w",
+			createClass(err), cfg.Bucket, cfg.Bucket, err)
 	case refusedWith(err, codeNoPeers):
 		return fmt.Errorf("%w: making bucket %q: the cluster does not have %d servers for as many replicas now: start those that are down,"+
 			" or set Replicas to fewer: %w", createClass(err), cfg.Bucket, replicas, err)

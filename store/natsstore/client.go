@@ -182,7 +182,7 @@ func (c *client) shielded(what string, f func()) func() {
 func (c *client) panicked(what string, value any, stack []byte) {
 	log := c.opts.Logger
 	if log == nil {
-		log = slog.Default()
+		log = slog.New(slog.DiscardHandler)
 	}
 	// Whatever the Logger does in its turn can be reported to nobody.
 	shield.Call(func() {

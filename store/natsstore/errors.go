@@ -14,6 +14,7 @@ import (
 const (
 	codeAccountResources   jetstream.ErrorCode = 10002
 	codeNoPeers            jetstream.ErrorCode = 10005
+	codeNeedsMaxBytes      jetstream.ErrorCode = 10113
 	codeClusterUnavailable jetstream.ErrorCode = 10008
 	codeClusterNotLeader   jetstream.ErrorCode = 10009
 	codeNoResources        jetstream.ErrorCode = 10023

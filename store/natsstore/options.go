@@ -56,8 +56,7 @@ type Options struct {
 	QueueSize int
 	// Logger hears, at level warn, of a mirror that answers reads of the bucket,
 	// and at level error of a panic in the store's own goroutines, which resume
-	// after it, or in a function that a watch was given. If it is nil, panics go
-	// to slog.Default(): one that is caught is not to go unheard.
+	// after it, or in a function that a watch was given. Nil is silent.
 	Logger *slog.Logger
 }
 

@@ -263,6 +263,15 @@ func (s *Store) suspect(key string, named uint64) {
 // ConnState implements [store.ConnReporter].
 func (s *Store) ConnState() store.ConnState { return connState(s.nc.Status()) }
 
+// ConnError returns why there is no connection, as far as that is known: the
+// server has refused the login, say. Nil while there is one.
+func (s *Store) ConnError() error {
+	if s.ConnState() == store.Connected {
+		return nil
+	}
+	return s.nc.LastError()
+}
+
 // OnConnState implements [store.ConnReporter]. It leaves the connection's
 // handlers alone. After Close it does nothing.
 func (s *Store) OnConnState(f func(store.ConnState)) (stop func()) {

@@ -27,8 +27,7 @@ type Options struct {
 	// do not come and no heartbeat is known. Default: 1 s.
 	Every time.Duration
 	// Logger hears of notifications that break off, at level warning, and of
-	// panics in functions that a watch was given, at level error. Nil means
-	// slog.Default().
+	// panics in functions that a watch was given, at level error. Nil is silent.
 	Logger *slog.Logger
 }
 

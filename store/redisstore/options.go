@@ -43,7 +43,7 @@ type Options struct {
 	Fenced bool
 	// Logger hears, at level warning, of news that break off and of writes that
 	// nobody could be told of, and at level error of a panic in a function that
-	// a watch was given. Nil means slog.Default().
+	// a watch was given. Nil is silent.
 	Logger *slog.Logger
 }
 
@@ -56,7 +56,7 @@ func (o Options) withDefaults() Options {
 		o.Timeout = DefaultTimeout
 	}
 	if o.Logger == nil {
-		o.Logger = slog.Default()
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -227,8 +228,33 @@ func TestLeaderOfADeletedBucketHasNoRival(t *testing.T) {
 	if !b.Term().Supersedes(first) {
 		t.Errorf("term %v after %v", b.Term(), first)
 	}
-	if w := strings.Join(b.noted(leader.NoteWarning), "\n"); !strings.Contains(w, "made less than a lease ago") {
+	if w := strings.Join(b.noted(leader.NoteWaiting), "\n"); !strings.Contains(w, "made less than a lease ago") {
 		t.Errorf("warned of %q", w)
+	}
+}
+
+func TestBucketOfAnAccountThatDemandsABoundHasTheOneThatIsConfigured(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	account, err := srv.Inner().LookupAccount(server.DEFAULT_GLOBAL_ACCOUNT)
+	if err == nil {
+		err = account.UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{
+			"": {MaxMemory: -1, MaxStore: -1, MaxStreams: -1, MaxConsumers: -1, MaxBytesRequired: true},
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := startBounded(t, nc, 1, 0); !errors.Is(err, store.ErrPermanent) || !strings.Contains(err.Error(), "BucketMaxBytes or `leader bucket create b --max-bytes") {
+		t.Errorf("without a bound: %v", err)
+	}
+	if _, err := startBounded(t, nc, 1, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	s, err := natslab.JetStream(t, nc).Stream(natslab.Within(t), "KV_b")
+	if err != nil || s.CachedInfo().Config.MaxBytes != 1<<20 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
@@ -236,9 +262,15 @@ func TestLeaderOfADeletedBucketHasNoRival(t *testing.T) {
 // Start said and warned of.
 func startWith(t *testing.T, nc *nats.Conn, replicas int) (warnings []string, err error) {
 	t.Helper()
+	return startBounded(t, nc, replicas, 0)
+}
+
+// startBounded is startWith a bound for the bucket.
+func startBounded(t *testing.T, nc *nats.Conn, replicas int, maxBytes int64) (warnings []string, err error) {
+	t.Helper()
 	var mu sync.Mutex
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
-		Bucket: "b", BucketAutoCreate: true, Replicas: replicas, Group: "g", InstanceID: "a",
+		Bucket: "b", BucketAutoCreate: true, Replicas: replicas, BucketMaxBytes: maxBytes, Group: "g", InstanceID: "a",
 		TTL: long, HeartbeatInterval: time.Second,
 		Hooks: leader.Hooks{Note: func(n leader.Note) {
 			mu.Lock()

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/proof"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -25,10 +27,11 @@ const (
 
 // A lab is an agent on a store in memory, whose requests take no time.
 type lab struct {
-	t  *testing.T
-	st *memstore.Store
-	s  *server
-	h  http.Handler
+	t      *testing.T
+	st     *memstore.Store
+	stored map[string]time.Time // when the server stored a group's record, as far as it says
+	s      *server
+	h      http.Handler
 }
 
 // sign has the agent make proofs, with a key that it returns.
@@ -56,6 +59,12 @@ func newLab(t *testing.T) *lab {
 			open: func(cfg leader.ElectionConfig) (leader.Election, error) {
 				return leader.NewElectionWithStore(l.st, cfg)
 			},
+		},
+		judge: func(_ context.Context, infos []leader.LeaderInfo) (all []app.Standing) {
+			for _, info := range infos {
+				all = append(all, app.Judge(info, l.stored[info.Group], 0, time.Now()))
+			}
+			return all
 		},
 		gate: gate{named: true, count: count}, st: l.st, timeout: time.Second, streams: make(chan struct{}, 2),
 		log: slog.New(slog.DiscardHandler), profile: leader.ProfileLowLatency,
@@ -421,6 +430,23 @@ func TestARefusalSaysForHowLongTheClientMayGoOn(t *testing.T) {
 		}
 		if p := refused(http.StatusNotFound, http.MethodGet, "/v1/groups/other", ""); p.Trust != nil {
 			t.Errorf("what is about no candidate: %+v", p)
+		}
+	})
+}
+
+func TestAgentSaysThatADeadLeaderLeadsNoMore(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		record := []byte(`{"id":"gone","token":"t","ttl":3000,"term":1,"address":"host"}`)
+		if _, err := l.st.CompareAndSwap(t.Context(), store.Write{Key: "g", Value: record}); err != nil {
+			t.Fatal(err)
+		}
+		l.stored = map[string]time.Time{"g": time.Now().Add(-time.Minute)}
+		const want = `{"group":"g","last_leader":"gone","term":1,"lease_left_ms":0,"reason":"expired","correlation":`
+		for path, begin := range map[string]string{"/v1/groups/g": want, "/v1/groups": "[" + want} {
+			if got := l.ask(http.StatusOK, http.MethodGet, path, ""); !strings.HasPrefix(got, begin) {
+				t.Errorf("%s: %s", path, got)
+			}
 		}
 	})
 }

@@ -21,6 +21,7 @@ type Command struct {
 	app.Target
 	web.Hosts
 
+	Create        bool          `help:"Make the bucket if there is none. That of the default name is made in any case."`
 	Listen        string        `default:"127.0.0.1:9467" placeholder:"ADDRESS" help:"Where programs reach the agent: HOST:PORT, or unix:///PATH."`
 	SocketMode    string        `default:"0600" placeholder:"MODE" help:"The mode of the file of a Unix socket: who may connect."`
 	TokenFile     string        `type:"existingfile" placeholder:"FILE" help:"A file with a token that every request must carry."`
@@ -122,7 +123,7 @@ func (c Command) socketMode() (fs.FileMode, error) {
 
 // Run serves until it is interrupted.
 func (c Command) Run(ctx context.Context, std app.Streams) error {
-	flags := candidates.Flags{Target: c.Target, Advisories: c.Advisories}
+	flags := candidates.Flags{Target: c.Target, Create: c.Create, Advisories: c.Advisories}
 	count, err := newCounters()
 	if err != nil {
 		return err
@@ -154,6 +155,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if s.st, err = session.Store(); err != nil {
 		return err
 	}
+	s.judge = session.Standings
 	// The URL of --store may name another than --bucket.
 	s.base.Bucket = session.Bucket
 	s.open = func(cfg leader.ElectionConfig) (leader.Election, error) { return flags.Election(session, cfg) }
@@ -203,7 +205,7 @@ func (c Command) server(count *counters, std app.Streams) (*server, error) {
 // base is what campaigns leave out.
 func (c Command) base() leader.ElectionConfig {
 	cfg := leader.ElectionConfig{
-		Bucket: c.Bucket, BucketAutoCreate: true, TTL: c.TTL, HeartbeatInterval: c.Heartbeat, ForeignTTL: c.ForeignTTL,
+		Bucket: c.Bucket, TTL: c.TTL, HeartbeatInterval: c.Heartbeat, ForeignTTL: c.ForeignTTL,
 		AcquireGrace: candidates.Flags{Grace: c.Grace}.AcquireGrace(),
 	}
 	if cfg.HeartbeatInterval == 0 {

@@ -28,6 +28,7 @@ type server struct {
 
 	gate    gate
 	st      app.Registers // for those who observe
+	judge   func(context.Context, []leader.LeaderInfo) []app.Standing
 	base    leader.ElectionConfig
 	profile leader.Profile
 	key     *proof.Key    // nil: no proofs are made
@@ -315,7 +316,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 		// As leader ls: what an operator marked as gone is not what a client
 		// looks for.
 		if i.Reason != leader.ReasonForgotten {
-			all = append(all, groupOf(i).asOf(i, now))
+			all = append(all, standing(i, now))
 		}
 	}
 	return answer(w, http.StatusOK, all)
@@ -334,17 +335,21 @@ func (s *server) look(w http.ResponseWriter, r *http.Request) error {
 	for _, i := range infos {
 		// The snapshot of a name has an entry also for a group that never was.
 		if i.ID != "" || i.Reason != leader.ReasonAbsent {
-			return answer(w, http.StatusOK, groupOf(i).asOf(i, time.Now()))
+			return answer(w, http.StatusOK, standing(i, time.Now()))
 		}
 	}
 	return &failure{status: http.StatusNotFound, code: "no_group", detail: fmt.Sprintf("the store knows nothing of the group %q", name)}
 }
 
 // snapshot asks the store, for no longer than --timeout.
-func (s *server) snapshot(ctx context.Context, pattern string) ([]leader.LeaderInfo, error) {
+func (s *server) snapshot(ctx context.Context, pattern string) ([]app.Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	return leader.SnapshotWithStore(ctx, s.st, pattern)
+	infos, err := leader.SnapshotWithStore(ctx, s.st, pattern)
+	if err != nil {
+		return nil, err
+	}
+	return s.judge(ctx, infos), nil
 }
 
 // badGroup is the failure for what no group can be called.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 )
 
 // A status is what a candidate's client is told. Only an answer to a request
@@ -50,6 +51,7 @@ type times struct {
 type group struct {
 	Group            string            `json:"group"`
 	Leader           string            `json:"leader,omitempty"`
+	Last             string            `json:"last_leader,omitempty"`
 	Term             uint64            `json:"term,omitempty"`
 	Transitions      uint64            `json:"transitions,omitempty"`
 	LeaseLeft        *int64            `json:"lease_left_ms,omitempty"` // not in events
@@ -74,14 +76,15 @@ func groupOf(i leader.LeaderInfo) group {
 	}
 }
 
-// asOf adds what is left of the lease. Events do not have it, since their
-// reader does not know when they were sent.
-func (g group) asOf(i leader.LeaderInfo, now time.Time) group {
+// standing is a group with what is left of the lease. Events do not have that,
+// since their reader does not know when they were sent.
+func standing(s app.Standing, now time.Time) group {
+	g := groupOf(s.LeaderInfo)
 	left := int64(0)
-	if i.ID != "" {
-		left = max(i.Until.Sub(now).Milliseconds(), 0)
+	if s.ID != "" {
+		left = max(s.Until.Sub(now).Milliseconds(), 0)
 	}
-	g.LeaseLeft = &left
+	g.Last, g.LeaseLeft = s.Last, &left
 	return g
 }
 

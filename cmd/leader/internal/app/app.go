@@ -30,6 +30,9 @@ type Streams struct {
 	Err io.Writer
 }
 
+// DefaultBucket is the bucket of commands that name none.
+const DefaultBucket = "leaders"
+
 // A Target is the bucket of elections that a command works on, and how to get
 // there. Commands embed it.
 type Target struct { //nolint:recvcheck // the parser's hook changes it, and all else does not
@@ -100,6 +103,27 @@ func (t Target) OpenLive(command string, opts ...nats.Option) (*Session, error) 
 	return t.open(command, true, opts)
 }
 
+// Await is Open for commands that may be started before their server: for as
+// long as the timeout it tries again to reach one.
+func (t Target) Await(ctx context.Context, command string) (*Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
+	for {
+		s, err := t.Open(command)
+		if err == nil || !Unreachable(err) && store.Classify(err) != store.Transient {
+			return s, err
+		}
+		select {
+		case <-time.After(reopenAfter):
+		case <-ctx.Done():
+			return s, err
+		}
+	}
+}
+
+// reopenAfter is the time from one attempt to reach a server to the next.
+const reopenAfter = 250 * time.Millisecond
+
 func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session, err error) {
 	kind, err := t.devKind()
 	if err != nil {
@@ -145,7 +169,7 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 		return nil, err
 	}
 	s.URL, s.api = settings.Shown(), natsstore.Options{Domain: settings.Domain, APIPrefix: settings.APIPrefix}
-	s.NC, err = settings.Connect("leader "+command, append([]nats.Option{nats.Timeout(patience)}, opts...)...)
+	s.NC, err = settings.ConnectWithin(patience, "leader "+command, append([]nats.Option{nats.Timeout(patience)}, opts...)...)
 	switch {
 	case Unreachable(err):
 		return nil, fmt.Errorf("%w; --server (NATS_URL) or --context names another server, and --dev brings one to try things out", err)
@@ -164,7 +188,7 @@ func (s *Session) Began(pid int) bool { return s.server != nil && s.server.Is(pi
 // Unreachable reports whether a connection failed since no server was there.
 func Unreachable(err error) bool {
 	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout)
+	return network || errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, io.EOF)
 }
 
 // Store returns the bucket as a store, which watches no more than it is asked
@@ -221,8 +245,10 @@ func (s *Session) JetStream() (jetstream.JetStream, error) {
 
 // Streams opens the target and has work done with the API of its streams,
 // within the timeout. The server does not answer a request that it denies: the
-// denial ends the work, and is the error.
-func (t Target) Streams(ctx context.Context, command string, work func(context.Context, jetstream.JetStream) error) error {
+// denial ends the work, and is the error if the work returns one.
+func (t Target) Streams(ctx context.Context, command string, work func(context.Context, *Session, jetstream.JetStream) error) error {
+	ctx, stop := context.WithTimeout(ctx, t.Timeout)
+	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s, err := t.Open(command, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -238,9 +264,7 @@ func (t Target) Streams(ctx context.Context, command string, work func(context.C
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, t.Timeout)
-	defer stop()
-	err = work(ctx, js)
+	err = work(ctx, s, js)
 	if denial := context.Cause(ctx); err != nil && errors.Is(denial, store.ErrPermanent) {
 		return denial
 	}

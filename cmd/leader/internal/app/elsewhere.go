@@ -213,7 +213,7 @@ func (s *Session) Connected() bool {
 // RollCall returns the candidates of the group that answer. Elsewhere than on
 // NATS there is no way to ask, and none does.
 func (s *Session) RollCall(ctx context.Context, group string) ([]rollcall.Candidate, error) {
-	if s.elsewhere != nil {
+	if s.NC == nil {
 		return nil, nil
 	}
 	return rollcall.All(ctx, s.NC, s.Bucket, group)

@@ -18,13 +18,14 @@ import (
 // NewLogger returns a logger whose lines are like the command's own, among
 // which they stand: warnings and what keeps a candidate from campaigning, or
 // with verbose everything, and then with the time. The group and the instance
-// are left out, since a command has one of each.
-func NewLogger(w io.Writer, verbose bool) *slog.Logger {
+// are left out, since a command has one of each, and so are notes of the kinds
+// that the command says by itself.
+func NewLogger(w io.Writer, verbose bool, said ...string) *slog.Logger {
 	level := slog.LevelWarn
 	if verbose {
 		level = slog.LevelDebug
 	}
-	return slog.New(&lines{out: w, mu: new(sync.Mutex), level: level})
+	return slog.New(&lines{out: w, mu: new(sync.Mutex), level: level, said: said})
 }
 
 // lines is a slog.Handler. Copies of it share the lock.
@@ -32,6 +33,7 @@ type lines struct {
 	out   io.Writer
 	mu    *sync.Mutex // one line at a time
 	level slog.Level
+	said  []string // kinds of notes that are left out
 	attrs []slog.Attr
 	group string
 }
@@ -61,12 +63,12 @@ func (l *lines) WithGroup(name string) slog.Handler {
 
 // Handle prints a record.
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
-	if r.Level < l.level && !ofBars(r) {
+	if r.Level < l.level && !ofKind(r, leader.NoteBarred, leader.NoteUnbarred, leader.NoteWaiting) || ofKind(r, l.said...) {
 		return nil
 	}
 	var b strings.Builder
 	b.WriteString("leader: ")
-	if l.level < slog.LevelWarn {
+	if _, stamped := l.out.(output.Stamped); !stamped && l.level < slog.LevelWarn {
 		b.WriteString(cmp.Or(r.Time, time.Now()).Format("15:04:05.000 "))
 	}
 	switch {
@@ -82,15 +84,15 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// ofBars reports whether a record says what keeps a candidate from campaigning,
-// or that it no longer does. Who started one that waits for that has to hear of
-// it, though nothing is wrong.
-func ofBars(r slog.Record) (found bool) {
+// ofKind reports whether a record is a note of one of the kinds. What keeps a
+// candidate from campaigning or leading, or no longer does, is printed though
+// nothing is wrong: who started one that waits for that has to hear of it.
+func ofKind(r slog.Record, kinds ...string) (found bool) {
 	if r.Message != "note" {
 		return false
 	}
 	r.Attrs(func(a slog.Attr) bool {
-		found = a.Key == "kind" && (a.Value.String() == leader.NoteBarred || a.Value.String() == leader.NoteUnbarred)
+		found = a.Key == "kind" && slices.Contains(kinds, a.Value.String())
 		return !found
 	})
 	return found
@@ -99,7 +101,7 @@ func ofBars(r slog.Record) (found bool) {
 // words returns the message of a record with its attributes. A note of an
 // election has its message in its text.
 func (l *lines) words(r slog.Record) string {
-	message, rest, bars := r.Message, "", ofBars(r)
+	message, rest, bars := r.Message, "", ofKind(r, leader.NoteBarred, leader.NoteUnbarred, leader.NoteWaiting)
 	for _, a := range l.attrs {
 		rest += said("", a)
 	}

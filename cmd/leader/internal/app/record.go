@@ -16,7 +16,7 @@ import (
 // the record is gone, or
 // the store is no NATS bucket.
 func (s *Session) StoredAt(ctx context.Context, key string) (time.Time, uint64, error) {
-	if s.elsewhere != nil {
+	if s.NC == nil {
 		return time.Time{}, 0, nil
 	}
 	m, err := s.NC.RequestMsgWithContext(ctx, nats.NewMsg(s.API()+"DIRECT.GET.KV_"+s.Bucket+".$KV."+s.Bucket+"."+key))

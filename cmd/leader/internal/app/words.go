@@ -26,7 +26,7 @@ func Words(err error) string {
 	return strings.NewReplacer(
 		leader.ErrInvalidConfig.Error()+":\n", "", leader.ErrInvalidConfig.Error()+": ", "",
 		store.ErrPermanent.Error()+": ", "", store.ErrTransient.Error()+": ", "", store.ErrInvalid.Error()+": ", "",
-		ErrUsage.Error()+": ", "", "BucketAutoCreate or ", "",
+		ErrUsage.Error()+": ", "", "BucketAutoCreate or ", "", "BucketMaxBytes or ", "",
 		context.DeadlineExceeded.Error(), "timeout",
 	).Replace(text)
 }

@@ -61,13 +61,12 @@ type Group struct {
 	// other.
 	Confirmed bool
 	// Renewed is when the store took the latest renewal of a leader that is not
-	// confirmed, by the store's clock, and zero if that is not known. Silent
-	// reports whether the lease has run out since by that clock. Own: Renewed
-	// is by the leader's clock, since the store does not say it.
+	// confirmed, by the store's clock, and zero if that is not known. Own:
+	// Renewed is by the leader's clock, since the store does not say it.
 	Renewed time.Time
-	Silent  bool
 	Own     bool
 
+	found            bool      // its record was found, and no renewal has been heard since
 	vacantSince      time.Time // of a group that was found vacant
 	changed, renewed uint64    // values of Board.seq
 }
@@ -87,6 +86,16 @@ func (g *Group) Since() time.Time {
 	default:
 		return t.Began
 	}
+}
+
+// LastRenewal returns when the record was written last: when it arrived or, of
+// one that was found, what it says by the clock of its writer. It is zero if
+// there was none.
+func (g *Group) LastRenewal() time.Time {
+	if g.found && !g.LeaderInfo.Renewed.IsZero() {
+		return earlier(g.LeaderInfo.Renewed, g.Heard)
+	}
+	return g.Heard
 }
 
 // absent reports whether the store has no record of the group.
@@ -257,10 +266,13 @@ func (b *Board) renewal(info leader.LeaderInfo, now time.Time) {
 			return
 		}
 	}
-	if g.absent() {
-		b.tell(g, info, true, now)
+	// Of one whose lease had run out when it was found it is the first sign of
+	// life.
+	if g.ID == "" {
+		b.tell(g, info, g.absent(), now)
 	}
 	g.take(info)
+	g.found = false
 	g.Heard, g.Window, g.renewed = now, info.Until.Sub(now), b.seq
 	if !g.Confirmed {
 		g.confirm()
@@ -277,7 +289,7 @@ func (g *Group) take(info leader.LeaderInfo) {
 }
 
 // confirm notes that the leader was seen to act.
-func (g *Group) confirm() { g.Confirmed, g.Renewed, g.Silent, g.Own = true, time.Time{}, false, false }
+func (g *Group) confirm() { g.Confirmed, g.Renewed, g.Own = true, time.Time{}, false }
 
 // leader takes in who leads now.
 func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
@@ -327,7 +339,7 @@ func (b *Board) tell(g *Group, info leader.LeaderInfo, found bool, now time.Time
 	// An expiry is what was not heard, unless a record was found whose lease ran
 	// out before it could be looked at.
 	if info.Reason != leader.ReasonExpired || g.Heard.IsZero() {
-		g.Heard = now
+		g.Heard, g.found = now, found
 	}
 	if info.ID != "" {
 		g.Window = info.Until.Sub(now)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
 )
 
@@ -51,8 +52,11 @@ func (g *Group) recall(past []Term, since, now time.Time) {
 		if t.Ended.IsZero() { // nobody has told
 			t.Ended, t.Reason = limit, ReasonUnseen
 		}
-		if t.Began.IsZero() { // it began before
+		if t.Began.IsZero() { // at some time after the one before
 			t.Began, t.Older = since, true
+			if i > 0 && past[i-1].Ended.After(since) {
+				t.Began = past[i-1].Ended
+			}
 		}
 		t.Ended = earlier(t.Ended, limit)
 		t.Began = earlier(t.Began, t.Ended)
@@ -69,12 +73,12 @@ type Finding struct {
 	// Since is when the term began or, in a vacant group, ended; zero if nobody
 	// knows.
 	Since time.Time
-	// Renewed is when the store took the latest renewal, by its clock, and
-	// Silent reports whether the lease has run out since. Own: Renewed is by
+	// Renewed is when the store took the latest renewal, by its clock. Own: by
 	// the leader's clock.
 	Renewed time.Time
-	Silent  bool
 	Own     bool
+	// Dead reports that the leader's lease has run out, at Since.
+	Dead bool
 }
 
 // Learn takes in findings. One of a term that is over by now is passed over.
@@ -93,6 +97,16 @@ func (b *Board) Learn(all []Finding) {
 func (g *Group) learn(f Finding) (news bool) {
 	last := len(g.Terms) - 1
 	switch {
+	case f.Dead && (g.ID == "" || g.Confirmed):
+		return false // it was found so, and has been seen to act or to be gone since
+	case f.Dead:
+		g.take(leader.LeaderInfo{
+			Group: g.Group, Term: g.Term, Transitions: g.Transitions, Correlation: g.Correlation, Acquired: g.Acquired,
+			Renewed: f.Renewed, Reason: leader.ReasonExpired,
+		})
+		g.end(f.Since, g.Reason, "", "")
+		g.confirm()
+		return true
 	case f.Since.IsZero():
 	case g.ID != "" && last >= 0 && g.Terms[last].Older:
 		g.Terms = slices.Clone(g.Terms)
@@ -102,7 +116,7 @@ func (g *Group) learn(f Finding) (news bool) {
 		g.vacantSince, news = f.Since, true
 	}
 	if g.ID != "" && !g.Confirmed && !f.Renewed.IsZero() {
-		g.Renewed, g.Silent, g.Own, news = f.Renewed, f.Silent, f.Own, true
+		g.Renewed, g.Own, news = f.Renewed, f.Own, true
 	}
 	return news
 }

@@ -28,7 +28,9 @@ func TestWhatAHistoryTellsComesBeforeWhatWasSeen(t *testing.T) {
 		b := boardtest.Follow(t, st)
 		term := first.Term().Number
 		terms := []advisory.Term{
-			{Group: "reports", Leader: "worker-2", Number: term - 3, Ended: begin.Add(-time.Hour), Reason: leader.ReasonResigned, By: "ann"},
+			{Group: "reports", Leader: "worker-2", Number: term - 4, Ended: begin.Add(-90 * time.Minute), Reason: leader.ReasonResigned, By: "ann"},
+			// Nobody has told when it began.
+			{Group: "reports", Leader: "worker-4", Number: term - 3, Ended: begin.Add(-time.Hour), Reason: leader.ReasonResigned},
 			// It crashed.
 			{Group: "reports", Leader: "worker-3", Number: term - 2, Began: begin.Add(-time.Hour)},
 			// Its clock is wrong.
@@ -41,14 +43,15 @@ func TestWhatAHistoryTellsComesBeforeWhatWasSeen(t *testing.T) {
 		since := begin.Add(-2 * time.Hour)
 		b.Recall(terms, since)
 		g, _ := b.Group("reports")
-		if len(g.Terms) != 4 {
+		if len(g.Terms) != 5 {
 			t.Fatalf("terms %+v", g.Terms)
 		}
 		for i, want := range []board.Term{
-			{Number: term - 3, Leader: "worker-2", Began: since, Older: true, Ended: begin.Add(-time.Hour), Reason: leader.ReasonResigned, By: "ann"},
+			{Number: term - 4, Leader: "worker-2", Began: since, Older: true, Ended: begin.Add(-90 * time.Minute), Reason: leader.ReasonResigned, By: "ann"},
+			{Number: term - 3, Leader: "worker-4", Began: begin.Add(-90 * time.Minute), Older: true, Ended: begin.Add(-time.Hour), Reason: leader.ReasonResigned},
 			{Number: term - 2, Leader: "worker-3", Began: begin.Add(-time.Hour), Ended: begin, Reason: board.ReasonUnseen},
 			{Number: term - 1, Leader: "worker-2", Began: begin, Ended: begin},
-			{Number: term, Leader: "worker-1", Began: begin, Correlation: g.Terms[3].Correlation},
+			{Number: term, Leader: "worker-1", Began: begin, Correlation: g.Terms[4].Correlation},
 		} {
 			if g.Terms[i] != want {
 				t.Errorf("term %d: %+v, want %+v", i, g.Terms[i], want)

@@ -27,6 +27,7 @@ import (
 type Flags struct {
 	app.Target
 
+	Create         bool              `help:"Make the bucket if there is none. That of the default name is made in any case."`
 	ID             string            `name:"id" env:"LEADER_ID" placeholder:"NAME" help:"The candidate's name, unlike any other of the group; the host's name if not given."`
 	Profile        string            `enum:",low-latency,stable,high-throughput" default:"" placeholder:"PROFILE" help:"Values for what is not given: low-latency, stable, high-throughput (default: ${profile})."`
 	TTL            time.Duration     `name:"ttl" placeholder:"TIME" help:"The length of the lease: how long nobody leads after a crash."`
@@ -62,13 +63,17 @@ func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io
 			return leader.ElectionConfig{}, err
 		}
 	}
+	var said []string
+	if f.OnNATS() {
+		said = []string{leader.NoteDisconnected} // Connect has it said, once for all elections
+	}
 	cfg := leader.ElectionConfig{
-		Bucket: f.Bucket, BucketAutoCreate: true, Group: group, InstanceID: id,
+		Bucket: f.Bucket, Group: group, InstanceID: id,
 		TTL: f.TTL, HeartbeatInterval: f.Heartbeat, ForeignTTL: f.ForeignTTL,
 		Priority: f.Priority, AllowPriorityTakeover: f.AllowTakeover,
 		Version: f.ProgramVersion, VersionPolicy: f.policy(), Address: f.Address,
 		ConnectionParams: []byte(f.ConnParams), Meta: f.Meta,
-		HealthCheckInterval: f.CheckInterval, Logger: app.NewLogger(logs, f.Verbose), AcquireGrace: f.AcquireGrace(),
+		HealthCheckInterval: f.CheckInterval, Logger: app.NewLogger(logs, f.Verbose, said...), AcquireGrace: f.AcquireGrace(),
 	}
 	if cfg.TTL > 0 && cfg.HeartbeatInterval == 0 {
 		cfg.HeartbeatInterval = cfg.TTL / 5
@@ -206,7 +211,7 @@ func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Elect
 		cfg.JetStreamDomain = s.Domain()
 		return leader.NewElection(s.NC, cfg)
 	}
-	st, err := s.StoreOfCandidates(natsstore.Options{Create: &natsstore.BucketConfig{}, Logger: cfg.Logger})
+	st, err := s.StoreOfCandidates(natsstore.Options{Create: f.made(s), Logger: cfg.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("%w: --bucket: %w", app.ErrUsage, err)
 	}
@@ -218,7 +223,7 @@ func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Elect
 func (f Flags) RoleManager(s *app.Session, cfg leader.ElectionConfig, groups []string) (*leader.RoleManager, error) {
 	cfg = f.complete(s, cfg)
 	cfg.Group = "" // the groups are the roles
-	st, err := s.StoreOfKeys(natsstore.Options{Create: &natsstore.BucketConfig{}, Logger: cfg.Logger})
+	st, err := s.StoreOfKeys(natsstore.Options{Create: f.made(s), Logger: cfg.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("%w: --bucket: %w", app.ErrUsage, err)
 	}
@@ -234,6 +239,15 @@ func (f Flags) RoleManager(s *app.Session, cfg leader.ElectionConfig, groups []s
 	return m, nil
 }
 
+// made is the bucket that is made if there is none, and nil if it must exist. A
+// name that is mistyped would split a group: each half would have a leader.
+func (f Flags) made(s *app.Session) *natsstore.BucketConfig {
+	if f.Create || s.Fresh || s.Bucket == app.DefaultBucket {
+		return &natsstore.BucketConfig{}
+	}
+	return nil
+}
+
 // complete adds to a configuration what it takes from the session.
 func (f Flags) complete(s *app.Session, cfg leader.ElectionConfig) leader.ElectionConfig {
 	if s.Fresh && cfg.AcquireGrace == leader.GraceAuto {
@@ -244,6 +258,7 @@ func (f Flags) complete(s *app.Session, cfg leader.ElectionConfig) leader.Electi
 	if s.Elsewhere() != nil {
 		return cfg
 	}
+	cfg.BucketAutoCreate = f.made(s) != nil
 	cfg.Hooks = leader.JoinHooks(cfg.Hooks, rollcall.Hooks(s.NC)) // leader get asks
 	if f.Advisories {
 		cfg.Hooks = leader.JoinHooks(cfg.Hooks, advisory.Hooks(s.NC, advisory.Options{}))

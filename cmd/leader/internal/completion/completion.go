@@ -7,6 +7,7 @@
 package completion
 
 import (
+	"context"
 	"errors"
 	"io"
 	"slices"
@@ -33,7 +34,7 @@ type Command struct {
 
 // Help is shown below the flags.
 func (Command) Help() string {
-	return `Prints a script that completes commands, flags, their values, and the groups of the bucket, if the server answers
+	return `Prints a script that completes commands, flags, their values, and the groups of the bucket and their candidates, if the server answers
 within a second. That for bash needs its package bash-completion.
 
 Examples:
@@ -75,8 +76,15 @@ type WordsCommand struct {
 // Run prints a line for each word that fits, and at last what else the shell is
 // to do. It never fails, since nobody would see why.
 func (c WordsCommand) Run(parser *kong.Kong, std app.Streams, kit app.Kit, env environ.Env) error {
-	groups := func(flags map[string]string) []cobra.Completion { return groups(flags, kit, env) }
-	_ = complete(parser.Model.Node, c.Words, std.Out, lookups{groups: groups, contexts: kit.Contexts})
+	_ = complete(parser.Model.Node, c.Words, std.Out, lookups{
+		contexts: kit.Contexts,
+		groups: func(flags map[string]string) []cobra.Completion {
+			return asked(flags, kit, env, func(ctx context.Context, s *app.Session) []cobra.Completion { return groups(ctx, s, flags) })
+		},
+		candidates: func(group string, flags map[string]string) []cobra.Completion {
+			return asked(flags, kit, env, func(ctx context.Context, s *app.Session) []cobra.Completion { return candidates(ctx, s, group) })
+		},
+	})
 	return nil
 }
 
@@ -85,6 +93,8 @@ type lookups struct {
 	// groups returns the groups of the bucket that the flags name, none if that
 	// takes too long.
 	groups func(flags map[string]string) []cobra.Completion
+	// candidates returns those of a group that answer the roll call.
+	candidates func(group string, flags map[string]string) []cobra.Completion
 	// contexts returns the names of the NATS contexts.
 	contexts func() []cobra.Completion
 }
@@ -133,7 +143,7 @@ func (l lookups) arguments(of []*kong.Positional) cobra.CompletionFunc {
 
 // value completes a value of a flag or an argument.
 func (l lookups) value(v *kong.Value) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, word string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, word string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 		switch {
 		case isFile(v):
 			return nil, cobra.ShellCompDirectiveDefault
@@ -141,6 +151,8 @@ func (l lookups) value(v *kong.Value) cobra.CompletionFunc {
 			found = v.EnumSlice()
 		case v.Flag != nil && v.Name == "context":
 			found = l.contexts()
+		case v.Flag != nil && v.Name == "to" && len(args) > 0:
+			found = l.candidates(args[0], given(cmd.Flags()))
 		case v.Flag == nil && isGroup(v), v.Flag != nil && v.Name == "group":
 			found = l.groups(given(cmd.Flags()))
 		}

@@ -21,6 +21,11 @@ type grammar struct {
 		Secret  string `hidden:""`
 		Pattern string `arg:"" optional:""`
 	} `cmd:"" aliases:"ls" help:"List."`
+	Hand struct {
+		To     string `help:"Whom."`
+		Server string `help:"Where."`
+		Group  string `arg:""`
+	} `cmd:"" help:"Over."`
 	Run struct {
 		Group   string   `arg:""`
 		Program []string `arg:""`
@@ -49,8 +54,8 @@ func modelOf(t *testing.T) *kong.Node {
 
 func TestWordsFitWhereTheCursorIs(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
-		{"", "list run history help"},
-		{"help h", "history help"},
+		{"", "list hand run history help"},
+		{"help h", "hand history help"},
 		{"l", "list"},
 		{"worker", ""},
 		{"-", "--help -h"},
@@ -71,6 +76,9 @@ func TestWordsFitWhereTheCursorIs(t *testing.T) {
 		{"list --nonsense ", ":files"},
 		{"list a b", ""},
 		{"run ", "reports@ jobs.eu@"},
+		{"hand reports --to ", "w1-of-reports w2@"},
+		{"hand reports --server x --to w2", "w2@x"},
+		{"hand --to w", ""},
 		{"run reports ", ":files"},
 		{"run reports -- ", ":files"},
 		{"run reports -- prog --wat", ":files"},
@@ -86,6 +94,9 @@ func TestWordsFitWhereTheCursorIs(t *testing.T) {
 			groups: func(flags map[string]string) []cobra.Completion {
 				at := "@" + flags["server"]
 				return []cobra.Completion{"reports" + at, "jobs.eu" + at}
+			},
+			candidates: func(group string, flags map[string]string) []cobra.Completion {
+				return []cobra.Completion{"w1-of-" + group, "w2@" + flags["server"]}
 			},
 			contexts: func() []cobra.Completion { return []cobra.Completion{"staging"} },
 		}

@@ -12,16 +12,31 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
 
-// groups asks the bucket that the flags name for its groups.
-func groups(flags map[string]string, kit app.Kit, env environ.Env) []cobra.Completion {
+// asked has ask look into the bucket that the flags name, and returns nothing if
+// that takes too long.
+func asked(flags map[string]string, kit app.Kit, env environ.Env, ask func(context.Context, *app.Session) []cobra.Completion) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(context.Background(), Budget)
 	defer cancel()
 	found := make(chan []cobra.Completion, 1)
 	// Resolving names and connecting ignore the context; the program ends
 	// whether they have returned or not.
-	go func() { found <- ask(ctx, flags, kit, env) }()
+	go func() {
+		target, ok := targetOf(flags, kit, env)
+		if !ok {
+			found <- nil
+			return
+		}
+		s, err := target.Open("completion", nats.Timeout(Budget), nats.MaxReconnects(0))
+		if err != nil {
+			found <- nil // the command itself will say what is wrong
+			return
+		}
+		defer s.Close()
+		found <- ask(ctx, s)
+	}()
 	select {
 	case names := <-found:
 		return names
@@ -30,18 +45,8 @@ func groups(flags map[string]string, kit app.Kit, env environ.Env) []cobra.Compl
 	}
 }
 
-// ask returns the groups, none if anything goes wrong: the command itself will
-// say what.
-func ask(ctx context.Context, flags map[string]string, kit app.Kit, env environ.Env) (names []cobra.Completion) {
-	target, ok := targetOf(flags, kit, env)
-	if !ok {
-		return nil
-	}
-	s, err := target.Open("completion", nats.Timeout(Budget), nats.MaxReconnects(0))
-	if err != nil {
-		return nil
-	}
-	defer s.Close()
+// groups returns the groups of the bucket, none if anything goes wrong.
+func groups(ctx context.Context, s *app.Session, flags map[string]string) (names []cobra.Completion) {
 	st, err := s.Store()
 	if err != nil {
 		return nil
@@ -50,11 +55,23 @@ func ask(ctx context.Context, flags map[string]string, kit app.Kit, env environ.
 	if err != nil {
 		return nil
 	}
-	for _, info := range infos {
+	for _, info := range s.Standings(ctx, infos) {
 		if info.Reason == leader.ReasonForgotten && flags["all"] == "" {
 			continue // as leader ls leaves it out
 		}
-		names = append(names, cobra.CompletionWithDesc(info.Group, described(info)))
+		names = append(names, cobra.CompletionWithDesc(info.Group, described(info.LeaderInfo)))
+	}
+	return names
+}
+
+// candidates returns those of a group that answer the roll call.
+func candidates(ctx context.Context, s *app.Session, group string) (names []cobra.Completion) {
+	// What has been heard by then is better than nothing.
+	ctx, cancel := context.WithTimeout(ctx, Budget/2)
+	defer cancel()
+	all, _ := s.RollCall(ctx, group)
+	for _, c := range all {
+		names = append(names, cobra.CompletionWithDesc(output.Printable(c.Instance), c.State))
 	}
 	return names
 }

@@ -74,7 +74,7 @@ func (c Command) Validate() error {
 
 // Run serves until it is interrupted.
 func (c Command) Run(ctx context.Context, std app.Streams) error {
-	session, err := c.Open("dash")
+	session, err := c.Await(ctx, "dash")
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (s *server) recallTimes(ctx context.Context) {
 	known := read.Known(ctx, s.session, infos)
 	findings := make([]board.Finding, len(known))
 	for i, g := range known {
-		findings[i] = board.Finding{Group: g.Group, Term: g.Term, Since: g.Since, Renewed: g.Renewed, Silent: g.Silent, Own: !g.Stored}
+		findings[i] = board.Finding{Group: g.Group, Term: g.Term, Since: g.Since, Renewed: g.Renewed, Own: !g.Stored, Dead: infos[i].ID != "" && g.Leader == ""}
 	}
 	s.board.Learn(findings)
 }

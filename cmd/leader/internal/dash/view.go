@@ -54,11 +54,9 @@ type view struct {
 	Window   int64             `json:"window"`
 	// Unconfirmed reports whether only a record of unknown age was seen of the
 	// leader. Renewed, if it is not 0, is when the store took the latest
-	// renewal. Silent reports whether the lease has run out since.
-	// Own reports whether Renewed is by the leader's clock.
+	// renewal. Own reports whether Renewed is by the leader's clock.
 	Unconfirmed bool  `json:"unconfirmed,omitempty"`
 	Renewed     int64 `json:"renewed,omitempty"`
-	Silent      bool  `json:"silent,omitempty"`
 	Own         bool  `json:"own,omitempty"`
 	// Since is when the term began or, in a vacant group, ended; 0 if that was
 	// before the command started, and nobody knows when.
@@ -107,7 +105,7 @@ func viewOf(g board.Group, now time.Time) view {
 		Hidden: g.Forgotten(),
 	}
 	if g.ID != "" {
-		v.Unconfirmed, v.Renewed, v.Silent, v.Own = !g.Confirmed, unix(g.Renewed), g.Silent, g.Own
+		v.Unconfirmed, v.Renewed, v.Own = !g.Confirmed, unix(g.Renewed), g.Own
 	}
 	if g.Paused {
 		v.Paused = &pause{By: g.PausedBy, Why: g.PauseWhy}

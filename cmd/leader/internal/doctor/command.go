@@ -27,7 +27,7 @@ type Command struct {
 
 	TTL       time.Duration `name:"ttl" default:"3s" help:"The length of the leases."`
 	Heartbeat time.Duration `placeholder:"TTL/3" help:"The time from one renewal to the next."`
-	Group     string        `placeholder:"GROUP" help:"The group whose rights are tried (default: the first of the bucket, or a made-up one)."`
+	Group     string        `placeholder:"GROUP" help:"The group to look at, and whose rights are tried (default: those of the first of the bucket, or of a made-up one)."`
 	Role      []string      `enum:"candidate,observer,viewer,operator,caretaker,admin" placeholder:"ROLE" help:"What the user is to be able to do: candidate, observer (get, ls and watch of that group), viewer (those of every group), operator, caretaker (leader vacate and forget), admin. Missing rights fail then."`
 	Rounds    int           `default:"20" placeholder:"N" help:"How many round trips to measure."`
 	Monitor   string        `placeholder:"URL" help:"The monitoring port of a server, such as http://localhost:8222, which tells how often it syncs."`
@@ -37,7 +37,7 @@ type Command struct {
 // Help says what the command does.
 func (c Command) Help() string {
 	return `Examines the server (version, known faults, JetStream), the bucket (as leader bucket check), how often the
-server syncs, the clocks, the round trip against the TTL, what the user may do in each role, and which groups are paused.
+server syncs, the clocks, the round trip against the TTL, what the user may do in each role, and which groups are paused; with --group also whether that one is led, and who could lead it.
 Each finding is one line: ok, info (not to be judged), warn, fail, with what to change below.
 
 It is harmless: no record is touched. A right to write is tried with a write on condition of a revision that no key ever has, as
@@ -46,10 +46,10 @@ denial for each right that is missing. The round trips are such refused writes, 
 
 Fields of -o json: server, bucket, group, healthy (nothing is fail), findings (check, status, text, fix). The checks are
 connection, version, jetstream, bucket, expiry, replicas, mirror, sync, clock, round-trip, candidate, observer, viewer,
-operator, caretaker, admin, paused; elsewhere than on NATS store, round-trip and paused.
+operator, caretaker, admin, paused, group; elsewhere than on NATS store, round-trip, paused and group.
 
-Of a store elsewhere than on NATS (--store) it tells what the store says of itself, the round trip, and which groups are
-paused. The forms of its URL:
+Of a store elsewhere than on NATS (--store) it tells what the store says of itself, the round trip, which groups are
+paused, and with --group who holds its record. The forms of its URL:
 
 ` + c.Forms + `
 domain and creds of a bucket of NATS are --js-domain and --creds. They take the place of what the environment says, and a flag

@@ -149,7 +149,7 @@ func TestAServerWithoutJetStreamSaysNothingOfSyncing(t *testing.T) {
 func TestTheHelpNamesTheChecksOfAStoreElsewhere(t *testing.T) {
 	_, listed, _ := strings.Cut(Command{}.Help(), "elsewhere than on NATS ")
 	listed, _, _ = strings.Cut(listed, ".")
-	e := examinationOf(Command{Target: app.Target{Timeout: time.Minute}, TTL: 3 * time.Second, Rounds: 1, Role: []string{"viewer"}})
+	e := examinationOf(Command{Target: app.Target{Timeout: time.Minute}, Group: "reports", TTL: 3 * time.Second, Rounds: 1, Role: []string{"viewer"}})
 	e.s = &app.Session{URL: "memory"}
 	st := memstore.New()
 	e.elsewhere(t.Context(), st)

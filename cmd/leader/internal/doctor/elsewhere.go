@@ -26,6 +26,9 @@ func (e *examination) elsewhere(ctx context.Context, st app.Registers) {
 		return refused(ctx, st, e.scope.Group)
 	})
 	e.paused(ctx, st)
+	if e.cmd.Group != "" {
+		e.group(ctx, st)
+	}
 }
 
 // fitness says what the store says of itself. It asks what an election asks

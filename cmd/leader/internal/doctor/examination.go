@@ -78,6 +78,9 @@ func (e *examination) run(ctx context.Context) error {
 	if i.Info != nil {
 		e.paused(ctx, st)
 	}
+	if i.Info != nil && e.cmd.Group != "" {
+		e.group(ctx, st)
+	}
 	return nil
 }
 

@@ -53,7 +53,7 @@ func define(m metric) definition {
 		info:      {name: "election_group_leader_info", help: "Always 1; who leads, and what it says of itself. Absent as election_group_leader_known is.", labels: []string{"leader", "address", "version"}},
 		term:      {name: "election_group_term", help: "Number of the term; of the last one that was seen if nobody leads."},
 		age:       {name: "election_group_state_age_seconds", help: "For how long the leader has led or, if nobody leads, nobody has; absent if that began before it was seen."},
-		silence:   {name: "election_group_last_renewal_age_seconds", help: "How long ago the leader's record last arrived here; absent if none did."},
+		silence:   {name: "election_group_last_renewal_age_seconds", help: "How long ago the leader renewed last: since its record arrived here or, of one that was found, by what it says; absent if none was seen."},
 		remaining: {name: "election_group_lease_remaining_seconds", help: "How long nobody else leads, if no renewal follows and nobody releases; 0 if nobody leads. Absent as election_group_leader_known is."},
 		changes:   {name: "election_group_leader_changes_total", help: "Leaders that followed another, by why the other left; unseen if that was not heard.", counter: true, labels: []string{"reason"}},
 		vacant:    {name: "election_group_vacant", help: "1 while nobody leads, by why: absent, if it is paused and there is no record. There is no such series otherwise.", labels: []string{"reason"}},
@@ -160,8 +160,8 @@ func (s *scrape) group(g board.Group) {
 	if since := g.Since(); !since.IsZero() {
 		put(age, max(0, s.now.Sub(since).Seconds()))
 	}
-	if !g.Heard.IsZero() {
-		put(silence, max(0, s.now.Sub(g.Heard).Seconds()))
+	if at := g.LastRenewal(); !at.IsZero() {
+		put(silence, max(0, s.now.Sub(at).Seconds()))
 	}
 	put(paused, number(g.Paused))
 	put(malformed, float64(g.Malformed))

@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"math"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,26 +123,28 @@ func TestALeaderThatWasFoundIsNotSaidToLeadBeforeItRenews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		renew := func(renewal string) {
-			st.Put("reports", []byte(`{"id":"a","token":"t","ttl":3000,"term":1,"renewal":`+renewal+`}`))
+			at := strconv.FormatInt(time.Now().UnixMilli(), 10)
+			st.Put("reports", []byte(`{"id":"a","token":"t","ttl":3000,"term":1,"renewed":`+at+`,"renewal":`+renewal+`}`))
 		}
 		renew("1")
 		time.Sleep(time.Hour)
 		scraped := follow(t, st)
-		demand := func(when string, known, info, remaining, vacant float64) {
+		demand := func(when string, known, info, remaining, vacant, silence float64) {
 			t.Helper()
 			for name, want := range map[string]float64{
 				"election_group_leader_known": known, "election_group_leader_info": info, "election_group_vacant": vacant,
 				"election_group_lease_remaining_seconds": remaining, "election_group_term": 1, "election_group_paused": 0,
+				"election_group_last_renewal_age_seconds": silence,
 			} {
 				if got := scraped(name); math.Abs(got-want) > 1e-9 {
 					t.Errorf("%s: %s is %v, want %v", when, name, got, want)
 				}
 			}
 		}
-		demand("found", -1, -1, -1, -1)
+		demand("found", -1, -1, -1, -1, 3600)
 		time.Sleep(4 * time.Second)
-		demand("never renewed", 0, -1, 0, 1)
+		demand("never renewed", 0, -1, 0, 1, 3604)
 		renew("2")
-		demand("renewed at last", 1, 1, 3.3, -1)
+		demand("renewed at last", 1, 1, 3.3, -1, 0)
 	})
 }

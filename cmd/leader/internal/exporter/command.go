@@ -59,7 +59,7 @@ func (c Command) Validate() error {
 
 // Run serves until it is interrupted.
 func (c Command) Run(ctx context.Context, std app.Streams) error {
-	session, err := c.Open("exporter")
+	session, err := c.Await(ctx, "exporter")
 	if err != nil {
 		return err
 	}

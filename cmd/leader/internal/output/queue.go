@@ -8,6 +8,23 @@ import (
 	"time"
 )
 
+// Stamped writes the time before each line that is written to it. Each write has
+// whole lines.
+type Stamped struct{ W io.Writer }
+
+// Write implements [io.Writer].
+func (s Stamped) Write(b []byte) (int, error) {
+	var text bytes.Buffer
+	for line := range bytes.Lines(b) {
+		text.WriteString(time.Now().Format("2006-01-02 15:04:05.000 "))
+		text.Write(line)
+	}
+	if _, err := s.W.Write(text.Bytes()); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
 // maxQueued bounds what waits for a reader, in bytes. It is some thousand lines.
 const maxQueued = 256 << 10
 

@@ -57,3 +57,16 @@ func TestAQueueReportsThatItsOutputFails(t *testing.T) {
 		t.Error("the closed pipe is no error")
 	}
 }
+
+func TestStampedLinesBeginWithTheTime(t *testing.T) {
+	var b strings.Builder
+	if n, err := (Stamped{&b}).Write([]byte("one\ntwo\n")); n != 8 || err != nil {
+		t.Error(n, err)
+	}
+	for line, text := range map[string]string{"one": b.String(), "two": b.String()[strings.Index(b.String(), "one\n")+4:]} {
+		stamp, rest, _ := strings.Cut(text, " "+line+"\n")
+		if _, err := time.Parse("2006-01-02 15:04:05.000", stamp); err != nil || len(rest) > 30 {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

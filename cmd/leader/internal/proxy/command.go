@@ -140,7 +140,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", app.ErrUsage, err) // it has changed since it was validated
 	}
-	session, err := c.Open("proxy")
+	session, err := c.Await(ctx, "proxy")
 	if err != nil {
 		return err
 	}

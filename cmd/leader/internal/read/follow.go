@@ -2,8 +2,9 @@ package read
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -11,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/term"
 
 	"github.com/seed-ff2cb582/leader"
@@ -26,7 +27,7 @@ import (
 type board struct {
 	cmd     ListCommand
 	out     io.Writer
-	tty     *os.File // nil if the output is none
+	screen  *tea.Program // the pager; nil if the output is no terminal
 	details *details
 	hidden  func(leader.LeaderInfo) bool // reports whether a group is left out
 	pauses  *pauses
@@ -38,20 +39,28 @@ type board struct {
 
 // follow shows the groups until ctx is done.
 //
-// On a terminal the table is drawn anew; in a file or a pipe that would be
+// On a terminal the table is drawn anew, trouble first; in a file or a pipe that would be
 // without end and of no use, and each change is a line.
 func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session, st app.Registers) error {
 	b := &board{cmd: c, out: std.Out, details: newDetails(s), hidden: hides(c.Pattern, c.All), groups: make(map[string]Group), left: make(map[string]bool)}
 	var stop func()
 	b.pauses, stop = watchPauses(ctx, st, c.Pattern)
 	defer stop()
-	if f, ok := std.Out.(*os.File); ok && term.IsTerminal(f.Fd()) && c.Output != "json" && c.Env.Get("TERM") != "dumb" {
-		b.tty = f
-		// The alternate screen, without a cursor; and back, when it is over.
-		fmt.Fprint(b.out, ansi.SetModeAltScreenSaveCursor+ansi.HideCursor)
-		defer fmt.Fprint(b.out, ansi.ShowCursor+ansi.ResetModeAltScreenSaveCursor)
+	f, ok := std.Out.(*os.File)
+	if !ok || !term.IsTerminal(f.Fd()) || c.Output == "json" || c.Env.Get("TERM") == "dumb" {
+		return observe(ctx, st, c.Pattern, std.Err, b.run)
 	}
-	return observe(ctx, st, c.Pattern, std.Err, b.run)
+	b.screen = newPager(std)
+	b.cmd.Sort = cmp.Or(b.cmd.Sort, "trouble")
+	ctx, cancel := context.WithCancel(ctx)
+	observed := make(chan error, 1)
+	go func() {
+		observed <- observe(ctx, st, c.Pattern, std.Err, b.run)
+		b.screen.Quit()
+	}()
+	_, err := b.screen.Run()
+	cancel() // by a key
+	return errors.Join(<-observed, err)
 }
 
 // run shows what the observer tells. Four times a second are enough for times
@@ -88,8 +97,7 @@ func (b *board) take(ctx context.Context, x observed) error {
 	case x.present:
 		return b.complete(ctx)
 	case x.renewed:
-		b.renew(x.info)
-		return nil
+		return b.renew(x.info)
 	case b.hidden(x.info):
 		b.left[x.info.Group] = true
 		delete(b.groups, x.info.Group)
@@ -104,8 +112,15 @@ func (b *board) take(ctx context.Context, x observed) error {
 	}
 	g := groupOf(x.info, time.Now()).withPause(b.paused)
 	if b.present {
+		old := b.groups[g.Group]
+		if g.Leader == "" && old.Leader == "" && g.Term == old.Term && g.Reason == old.Reason {
+			return nil // it was found so: the lease has run out as seen from here, too
+		}
 		g.Since = x.at.UTC()
-		if old := b.groups[g.Group]; g.Leader != "" && old.Leader == "" {
+		switch {
+		case g.Leader == "":
+			g.Last = old.Leader
+		case old.Leader == "":
 			g.Reason, g.By, g.Why = old.Reason, old.By, old.Why
 		}
 	}
@@ -168,14 +183,21 @@ func gone(info leader.LeaderInfo) bool { return info.ID == "" && info.Reason == 
 
 // renew takes in a renewal. It proves that the leader lives, whatever was found
 // at the beginning. It is no change, and not printed.
-func (b *board) renew(info leader.LeaderInfo) {
+func (b *board) renew(info leader.LeaderInfo) error {
 	g, ok := b.groups[info.Group]
-	if !ok {
-		return
+	switch {
+	case !ok:
+		return nil
+	case g.Leader == "":
+		// Its lease had run out when it was found.
+		g = groupOf(info, time.Now()).withPause(b.paused).since(began(info))
+		b.groups[info.Group] = g
+		return b.print(g)
 	}
 	// By the record, and so by the leader's clock: the server was asked once.
-	g.until, g.Renewed, g.Stored, g.Silent = info.Until, info.Renewed, false, false
+	g.until, g.Renewed, g.Stored = info.Until, info.Renewed, false
 	b.groups[info.Group] = g
+	return nil
 }
 
 // complete fills in, once, what the records do not say of the groups that were
@@ -209,7 +231,7 @@ func (b *board) sorted(now time.Time) []Group {
 
 // print prints a change, where the whole table cannot be drawn over.
 func (b *board) print(g Group) error {
-	if b.tty != nil || !b.present || b.cmd.Vacant && g.Leader != "" {
+	if b.screen != nil || !b.present || b.cmd.Vacant && g.Leader != "" {
 		return nil
 	}
 	if b.cmd.Output == "json" {
@@ -218,36 +240,15 @@ func (b *board) print(g Group) error {
 	return lineOf(g, time.Now()).write(b.out)
 }
 
-// draw draws the table over the one before. It clears what is left of each
-// line, and writes a frame at once: to clear the whole screen first would
-// flicker. The last line of the terminal is left free, so that nothing scrolls.
+// draw hands the table to the pager.
 func (b *board) draw(now time.Time) error {
-	if b.tty == nil || !b.present {
+	if b.screen == nil || !b.present {
 		return nil
 	}
-	_, height, err := term.GetSize(b.tty.Fd())
-	if err != nil || height <= 1 {
-		height = 24
-	}
 	var text bytes.Buffer
-	screen := b.cmd.Screen(b.tty)
-	if err := b.cmd.WriteOn(screen, &text, b.cmd.table(b.sorted(now), now)); err != nil {
+	if err := b.cmd.WriteOn(b.cmd.Screen(b.out), &text, b.cmd.table(b.sorted(now), now)); err != nil {
 		return err
 	}
-	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
-	// Drawn beyond the end, the terminal would scroll the head away.
-	if len(lines) > height-1 {
-		lines = append(lines[:height-2], fmt.Sprintf("… and %d more", len(lines)-height+2))
-	}
-	var frame strings.Builder
-	frame.WriteString(ansi.CursorHomePosition)
-	for i, line := range lines {
-		if i > 0 {
-			frame.WriteString("\r\n")
-		}
-		frame.WriteString(ansi.Truncate(line, screen.Width, "…") + ansi.EraseLineRight)
-	}
-	frame.WriteString(ansi.EraseScreenBelow)
-	_, err = io.WriteString(b.out, frame.String())
-	return err
+	b.screen.Send(screenful(strings.Split(strings.TrimRight(text.String(), "\n"), "\n")))
+	return nil
 }

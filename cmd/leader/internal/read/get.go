@@ -67,6 +67,8 @@ type Pending struct {
 // decides whether there is an answer; of the others the user hears what is
 // missing.
 func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
 	s, err := c.Open("get")
 	if err != nil {
 		return err
@@ -76,8 +78,6 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
 	d := Detail{Group: neverLed(c.Group), Candidates: []rollcall.Candidate{}}
 	// With room: if the record cannot be read, nobody takes it.
 	asked := make(chan error, 1)
@@ -159,8 +159,8 @@ func (c GetCommand) print(w io.Writer, d Detail, now time.Time) error {
 // table is what is known of the group, a line each.
 func (d Detail) table(now time.Time) output.Result {
 	lines := [][2]string{
-		{"Leader:", d.Leader}, {"Term:", number(d.Term)}, {"Since:", moment(d.Since, now)},
-		{"Lease left:", d.lease(now)}, {"Renewed:", moment(d.Renewed, now)},
+		{"Leader:", d.Leader}, {"Led last:", d.Last}, {"Term:", number(d.Term)}, {"Since:", moment(d.Since, now)},
+		{"Lease left:", d.lease()}, {"Renewed:", moment(d.Renewed, now)},
 		{"Priority:", priority(d.Group)}, {"Version:", d.Version}, {"Address:", d.Address}, {"Parameters:", parameters(d.ConnectionParams)}, {"Meta:", pairs(d.Meta)},
 		{"Last change:", d.change()}, {"Because:", d.Why}, {"Successor:", d.Successor},
 		{"Paused:", d.paused()}, {"Asked for:", d.pending()}, {"Correlation:", d.Correlation},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
 
@@ -17,10 +18,15 @@ import (
 // known is left out.
 type Group struct {
 	Group string `json:"group"`
-	// Leader holds the group's record; without one the group is vacant. Term is
-	// its term, or the last one.
+	// Leader leads the group; without one the group is vacant. Term is its term,
+	// or the last one. Whoever holds the record leads no more when the server has
+	// stored no renewal for longer than the lease is good for, by the clocks of
+	// the server and of this host. Where the store does not say when it stored
+	// the record, the holder is taken to lead.
 	Leader string `json:"leader,omitempty"`
 	Term   uint64 `json:"term,omitempty"`
+	// Last is who led last, in a vacant group of which that is known.
+	Last string `json:"last_leader,omitempty"`
 	// Transitions is how often the group had got another leader when that term
 	// began, as far as its records tell.
 	Transitions uint64 `json:"transitions,omitempty"`
@@ -33,13 +39,9 @@ type Group struct {
 	// falls silent now, as seen from here. That is the lease as others honour
 	// it: the leader itself trusts it for less, until its trust window closes.
 	LeaseLeft int64 `json:"lease_left_ms"`
-	// Renewed is when the server stored the latest renewal. Silent reports
-	// whether this is longer ago than the lease is good for, by the clocks of
-	// the server and of this host. Where the store does not say when, Renewed
-	// is what the record says, by the leader's wall clock, and nobody is called
-	// silent: that clock may be wrong.
+	// Renewed is when the server stored the latest renewal. Where the store does
+	// not say when, it is what the record says, by the leader's wall clock.
 	Renewed time.Time `json:"renewed,omitzero"`
-	Silent  bool      `json:"silent,omitempty"`
 	// What the leader says of itself.
 	Priority int               `json:"priority,omitempty"`
 	Version  string            `json:"version,omitempty"`
@@ -115,16 +117,20 @@ func (g Group) asOf(now time.Time) Group {
 	return g
 }
 
-// withRecord adds when the record was written, as which revision. slack is how
-// far clocks may be apart before anybody is called silent. It is generous,
-// since that says of a leader that it has died.
+// withRecord adds when the record was written, as which revision, and judges by
+// that whether its holder still leads.
 func (g Group) withRecord(at time.Time, revision uint64, now time.Time) Group {
-	const slack = 2 * time.Second
 	if g.Leader == "" {
 		return g.since(at)
 	}
-	g.Renewed, g.Stored = at, true
-	g.Silent = now.Sub(at) > g.until.Sub(now)+slack
+	s := app.Judge(leader.LeaderInfo{Group: g.Group, ID: g.Leader, Term: g.Term, Transitions: g.Transitions, Correlation: g.Correlation, Until: g.until}, at, revision, now)
+	if s.ID == "" {
+		dead := groupOf(s.LeaderInfo, now)
+		dead.Last, dead.Since, dead.Renewed, dead.Stored = s.Last, s.Ended, at, true
+		return dead
+	}
+	g.Renewed, g.Stored, g.until = at, true, s.Until
+	g = g.asOf(now)
 	if revision == g.Term {
 		return g.since(at) // the latest write is the acquisition itself
 	}
@@ -146,6 +152,7 @@ func (g Group) since(at time.Time) Group {
 func (g Group) withHistory(promoted, demoted advisory.Advisory) Group {
 	switch {
 	case g.Leader == "" && demoted.Term == g.Term && g.Term != 0:
+		g.Last = demoted.Instance
 		return g.since(demoted.Time)
 	case g.Leader != "" && promoted.Term == g.Term:
 		g = g.since(promoted.Time)
@@ -174,7 +181,7 @@ func table(groups []Group, now time.Time) output.Result {
 		r.Names = append(r.Names, g.Group)
 		change, why := g.stands()
 		r.Rows = append(r.Rows, []string{
-			g.Group, g.Leader, number(g.Term), age(g.Since, now), g.lease(now), priority(g), g.Version, g.Address, change, why,
+			g.Group, g.Leader, number(g.Term), age(g.Since, now), g.lease(), priority(g), g.Version, g.Address, change, why,
 			ago(g.Renewed, now), number(g.Transitions), g.Correlation, pairs(g.Meta),
 		})
 	}
@@ -182,10 +189,10 @@ func table(groups []Group, now time.Time) output.Result {
 }
 
 // tint highlights what is wrong: a group that nobody leads, unless somebody
-// wants it so, and a leader that is silent.
+// wants it so.
 func tint(head, cell string) output.Tint {
 	switch {
-	case head == "LEADER" && cell == "-", head == "LEASE" && strings.HasPrefix(cell, "silent"):
+	case head == "LEADER" && cell == "-":
 		return output.Bad
 	case head == "CHANGE" && strings.HasPrefix(cell, string(leader.ReasonPaused)):
 		return output.Caution
@@ -203,17 +210,12 @@ func priority(g Group) string {
 	return strconv.Itoa(g.Priority)
 }
 
-// lease is what is left of the lease, or for how long its leader has been
-// silent.
-func (g Group) lease(now time.Time) string {
-	switch {
-	case g.Leader == "":
+// lease is what is left of the lease; a vacancy has none.
+func (g Group) lease() string {
+	if g.Leader == "" {
 		return ""
-	case g.Silent:
-		return "silent for " + age(g.Renewed, now)
-	default:
-		return fmt.Sprintf("%.1fs", float64(g.LeaseLeft)/1000)
 	}
+	return fmt.Sprintf("%.1fs", float64(g.LeaseLeft)/1000)
 }
 
 // change says in words why the group changed last.
@@ -223,6 +225,8 @@ func (g Group) change() string {
 	// leader these two would be riddles alone: they tell of the record that it
 	// found.
 	switch {
+	case g.Leader == "" && g.Reason == leader.ReasonExpired && g.Last != "":
+		s += " (lease of " + g.Last + ")"
 	case g.Leader == "":
 	case g.Reason == leader.ReasonAbsent:
 		s += " (first leader)"
@@ -235,13 +239,17 @@ func (g Group) change() string {
 	return s
 }
 
-// stands says why the group stands as it does: what keeps it vacant if it is
-// paused, whyever its last leader left, and else what change says.
+// stands says why the group stands as it does: who paused it if it is paused,
+// whyever its last leader left, and else what change says.
 func (g Group) stands() (change, why string) {
-	if g.Paused && g.Leader == "" {
-		return strings.TrimSuffix(string(leader.ReasonPaused)+" by "+g.PausedBy, " by "), g.PausedWhy
+	if !g.Paused {
+		return g.change(), g.Why
 	}
-	return g.change(), g.Why
+	change = strings.TrimSuffix(string(leader.ReasonPaused)+" by "+g.PausedBy, " by ")
+	if g.Leader != "" {
+		change += " (not obeyed yet)"
+	}
+	return change, g.PausedWhy
 }
 
 // number leaves a cell empty where there is none: 0 is no term.

@@ -109,8 +109,12 @@ func termOf(r advisory.Term) Term {
 // reason.
 func (c HistoryShowCommand) Run(ctx context.Context, std app.Streams) error {
 	var h archive.History
-	err := c.Streams(ctx, "history", func(ctx context.Context, js jetstream.JetStream) (err error) {
-		h, err = archive.Read(ctx, js, c.Bucket, c.Group)
+	var terms []advisory.Term
+	err := c.Streams(ctx, "history", func(ctx context.Context, s *app.Session, js jetstream.JetStream) (err error) {
+		if h, err = archive.Read(ctx, js, c.Bucket, c.Group); err == nil {
+			terms = h.Terms()
+			c.bury(ctx, s, terms)
+		}
 		return err
 	})
 	switch {
@@ -122,17 +126,42 @@ func (c HistoryShowCommand) Run(ctx context.Context, std app.Streams) error {
 		return fmt.Errorf("%w: group %q: stream %s has nothing of it since %s; do its candidates publish advisories?",
 			app.ErrNotFound, c.Group, h.Stream, h.Complete.Local().Format(time.DateTime))
 	}
-	past := c.past(h, time.Now())
+	past := c.past(h, terms, time.Now())
 	past.warn(std.Err)
 	if c.At != "" {
-		return c.answer(std.Out, past, h.Terms())
+		return c.answer(std.Out, past, terms)
 	}
 	return c.Write(std.Out, past.table(time.Now()))
 }
 
+// bury ends the term that lasts as far as the history knows, where its leader's
+// lease has run out: nobody may have been there to publish that. Who may not
+// read the record is shown what the history knows.
+func (c HistoryShowCommand) bury(ctx context.Context, s *app.Session, terms []advisory.Term) {
+	if len(terms) == 0 || !terms[len(terms)-1].Ended.IsZero() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, enough)
+	defer cancel()
+	st, err := s.Store()
+	if err != nil {
+		return
+	}
+	infos, err := leader.SnapshotWithStore(ctx, st, c.Group)
+	if err != nil {
+		return
+	}
+	last := &terms[len(terms)-1]
+	for _, now := range s.Standings(ctx, infos) {
+		if now.Last == last.Leader && now.Term == last.Number {
+			last.Ended, last.Reason = now.Ended, now.Reason
+		}
+	}
+}
+
 // past is what is printed of a history. A term that ended after --since is
 // shown as a whole, since its leader led then.
-func (c HistoryShowCommand) past(h archive.History, now time.Time) Past {
+func (c HistoryShowCommand) past(h archive.History, terms []advisory.Term, now time.Time) Past {
 	p := Past{
 		Bucket: c.Bucket, Group: c.Group, Stream: h.Stream, CompleteSince: h.Complete.UTC(), Missing: h.Missing(), Terms: []Term{},
 	}
@@ -140,7 +169,7 @@ func (c HistoryShowCommand) past(h archive.History, now time.Time) Past {
 	if c.Since != "" {
 		since, _ = parseTime(c.Since, now) // Validate has seen it
 	}
-	for _, r := range h.Terms() {
+	for _, r := range terms {
 		if r.Ended.IsZero() || !r.Ended.Before(since) {
 			p.Terms = append(p.Terms, termOf(r))
 		}
@@ -305,7 +334,7 @@ func (c HistoryEnableCommand) Validate() error {
 func (c HistoryEnableCommand) Run(ctx context.Context, std app.Streams) error {
 	var name string
 	var made bool
-	err := c.Streams(ctx, "history enable", func(ctx context.Context, js jetstream.JetStream) (err error) {
+	err := c.Streams(ctx, "history enable", func(ctx context.Context, _ *app.Session, js jetstream.JetStream) (err error) {
 		name, made, err = archive.Enable(ctx, js, c.Bucket, archive.Limits{Age: c.MaxAge, Bytes: c.MaxBytes})
 		return err
 	})
@@ -349,7 +378,7 @@ func (c HistoryDisableCommand) Run(ctx context.Context, std app.Streams) error {
 	if !c.Yes {
 		return fmt.Errorf("%w: this deletes stream %s with all that it keeps; say --yes", app.ErrUsage, name)
 	}
-	err := c.Streams(ctx, "history disable", func(ctx context.Context, js jetstream.JetStream) error {
+	err := c.Streams(ctx, "history disable", func(ctx context.Context, _ *app.Session, js jetstream.JetStream) error {
 		return archive.Disable(ctx, js, c.Bucket)
 	})
 	if errors.Is(err, archive.ErrNone) {

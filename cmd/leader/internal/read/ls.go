@@ -19,9 +19,9 @@ type ListCommand struct {
 	output.Format
 
 	Pattern string `arg:"" optional:"" default:">" help:"Which groups, as NATS subjects are matched: 'jobs.*', 'jobs.>'. All if not given."`
-	Watch   bool   `short:"w" help:"Follow live: on a terminal the table, else a line for each change."`
+	Watch   bool   `short:"w" help:"Follow live: on a terminal the table, which scrolls, else a line for each change."`
 	Vacant  bool   `help:"Only groups that nobody leads."`
-	Sort    string `enum:"group,leader,since,term" default:"group" placeholder:"COLUMN" help:"What to sort by: group, leader, since (the latest change first), term (the highest first)."`
+	Sort    string `enum:",group,leader,since,term,trouble" default:"" placeholder:"COLUMN" help:"What to sort by: group, leader, since (the latest change first), term (the highest first), trouble (first the groups that nobody leads, then those that are paused). Default: group, and trouble with --watch on a terminal."`
 	Bare    bool   `name:"no-headers" help:"Leave out the first line of a table."`
 	All     bool   `short:"a" help:"With the groups that are marked as gone (leader forget)."`
 }
@@ -32,9 +32,9 @@ func (ListCommand) Help() string {
 
 SINCE is when the term began or, of a vacant group, when the last one ended. It is known from the history (leader history
 enable), from the store if that says when it stored a record (NATS does) and nobody has written it since, from the leader if it answers
-(leader get says who does), and else from the record. What these last two say is by the leader's clock. LEASE is how long nobody else would lead if the leader fell silent now, as seen from here; a
-leader that has been silent for longer than that is shown as silent, by the clocks of the server and of this host. CHANGE is why the last
-leader left, if the history knows that, or else how the present one came to lead; of a vacant group that is paused, by whom.
+(leader get says who does), and else from the record. What these last two say is by the leader's clock. LEASE is how long nobody else would lead if the leader fell silent now. A leader whose lease has run out leads no more, whatever
+its record says: by the clocks of the server and of this host, if the store says when it stored the record. CHANGE is why the last
+leader left, if the history knows that, or else how the present one came to lead; of a group that is paused, by whom.
 
 Columns of -o wide: why (in the words of who asked for the change, or who paused the group), the latest renewal (by the clock of the store if it says when,
 and else by the leader's), how often the group had got another leader
@@ -86,6 +86,8 @@ func validGroup(group string) error {
 // matches nothing is an empty list: whoever names a group expects it to be
 // there.
 func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
+	limited, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
 	open := c.Open
 	if c.Watch {
 		open = c.OpenLive
@@ -102,8 +104,6 @@ func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 	if c.Watch {
 		return c.follow(ctx, std, s, st)
 	}
-	limited, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
 	paused, stop := watchPauses(limited, st, c.Pattern)
 	defer stop()
 	all, err := gather(limited, s, st, c.Pattern)
@@ -141,12 +141,26 @@ func (c ListCommand) table(groups []Group, now time.Time) output.Result {
 			order = b.Since.Compare(a.Since)
 		case "term":
 			order = cmp.Compare(b.Term, a.Term)
+		case "trouble":
+			order = cmp.Compare(a.trouble(), b.trouble())
 		}
 		return cmp.Or(order, cmp.Compare(a.Group, b.Group))
 	})
 	r := table(groups, now)
 	r.Bare = c.Bare
 	return r
+}
+
+// trouble ranks what the group needs of whoever looks, the most urgent first.
+func (g Group) trouble() int {
+	switch {
+	case g.Paused:
+		return 1
+	case g.Leader == "":
+		return 0
+	default:
+		return 2
+	}
 }
 
 // matching says which groups are meant, unless it is all, and whether there are

@@ -23,7 +23,8 @@ type WaitCommand struct {
 // Help says what the command does.
 func (WaitCommand) Help() string {
 	return `Waits until somebody leads a group, and shows it as leader ls does. With --by it waits for one candidate, with --vacant
-until nobody leads: the leader has released, or its lease has run out. A group of which the bucket knows nothing is vacant.
+until nobody leads: the leader has released, or its lease has run out. A group of which the bucket knows nothing is vacant. A
+server that is not there yet is waited for as well.
 
 A record does not show whether its leader lives. So somebody counts as leading when the server has stored a renewal within the lease, by
 the clocks of the server and of this host, or when the next renewal arrives. Where leaders cool down before they act
@@ -54,7 +55,10 @@ func (c WaitCommand) Validate() error {
 // error with what was there instead, for whoever reads the log of a script; a
 // signal is not.
 func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
-	s, err := c.Open("wait")
+	// ctx itself is left alone: that it is done means a signal.
+	limited, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	s, err := c.Await(limited, "wait")
 	if err != nil {
 		return err
 	}
@@ -63,9 +67,6 @@ func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return err
 	}
-	// ctx itself is left alone: that it is done means a signal.
-	limited, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
 	paused, stop := watchPauses(limited, st, c.Group)
 	defer stop()
 	w := &waiting{cmd: c, details: newDetails(s)}
@@ -126,13 +127,15 @@ func (w *waiting) take(ctx context.Context, x observed) {
 		return
 	}
 	w.last = groupOf(x.info, time.Now())
+	if x.info.ID != "" && !x.renewed {
+		w.last = w.last.storedAs(w.details.record.try(ctx, w.last))
+	}
 	switch {
 	case w.cmd.Vacant:
-		w.fits = x.info.ID == ""
-	case x.info.ID == "", w.cmd.By != "" && w.cmd.By != x.info.ID:
+		w.fits = w.last.Leader == ""
+	case w.last.Leader == "", w.cmd.By != "" && w.cmd.By != w.last.Leader:
 	default:
-		w.last = w.last.storedAs(w.details.record.try(ctx, w.last))
-		w.fits = x.renewed || !w.last.Renewed.IsZero() && !w.last.Silent
+		w.fits = x.renewed || w.last.Stored
 	}
 }
 

@@ -209,12 +209,8 @@ func lineOf(g Group, now time.Time) line {
 	if !g.Since.IsZero() {
 		since = "since " + g.Since.Local().Format(time.DateTime)
 	}
-	silence := ""
-	if g.Silent {
-		silence = g.lease(now)
-	}
 	change, why := g.stands()
-	return line{now, g.Group, event, g.Leader, g.Term, []string{silence, since, change, why, told("successor ", g.Successor), g.Address}}
+	return line{now, g.Group, event, g.Leader, g.Term, []string{since, change, why, told("successor ", g.Successor), g.Address}}
 }
 
 // lineOfAdvisory is what a candidate says of itself. One that does not lead

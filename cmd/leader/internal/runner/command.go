@@ -16,6 +16,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/candidate"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
 )
 
@@ -55,6 +56,8 @@ type Command struct {
 	Try         bool          `help:"End with status 75 at once if another leads, and with 6 if the server is away: for cron, and whatever else starts it again."`
 	Once        bool          `help:"Let one host of all begin the program once in --every: for cron, with the same line on each host."`
 	Every       time.Duration `placeholder:"1m" help:"The period of --once: at most the time between two runs."`
+	At          string        `placeholder:"HH:MM" help:"In place of --every: the period of --once is a day, which begins at this time of the clock."`
+	Zone        string        `placeholder:"ZONE" help:"The zone of that clock, such as Europe/Berlin (default: this host's)."`
 	ProofKey    string        `placeholder:"FILE" type:"existingfile" help:"Sign proofs that this host leads, by the group's key in FILE (leader token keygen), into the file $LEADER_PROOF_FILE for the program."`
 	ProofFor    string        `placeholder:"NAME" help:"Whom these proofs are for. Without, they are for everyone."`
 	HTTP        string        `name:"http" placeholder:"ADDRESS" help:"Serve /livez, /readyz, /leader and /metrics, on :8080 for example."`
@@ -98,10 +101,13 @@ with 6 if the server is not reached within --timeout. With --slots it does when 
 
 With --once one host of all begins the program once in a period, and the others end with status 0: at once when it has begun, whatever
 becomes of it. Periods have the length --every and are counted from 1970 (UTC) by the clock of the host that starts leader run, as cron
-counts: clocks may be apart by less than --every. A run is noted in the control record before the program starts, and never begun twice.
+counts: clocks may be apart by less than --every. So a period of 24h begins at midnight UTC all year, and a crontab's line whose hour is
+before midnight UTC in summer and after it in winter, as 01:30 in Berlin, finds one period with two of its runs when summer time begins: the
+second is left out. --at 01:30 --zone Europe/Berlin counts days as a crontab does: each begins when that clock shows 01:30, for the
+first time on a day that has it twice, and later by as much as the clock skips on a day that does not have it. A run is noted in the control record before the program starts, and never begun twice.
 It is not begun again either if the host dies: the next one is that of the next period. A host that does not get to lead in the
 period ends with status 75; nobody waits for a run that takes longer than the period. A host ends with status 1 if its clock is so far
-ahead that its period begins more than --every after the server's present time: what it notes would keep the others away. A note that
+ahead that its period begins more than a period after the server's present time: what it notes would keep the others away. A note that
 is so far ahead of when the server stored it does not count, where the server tells that (NATS does). It takes the
 right to write the group's control record, as operators have it.
 
@@ -176,7 +182,7 @@ const examples = `Examples:
   # In the crontab of each: who leads goes on, the others end.
   */5 * * * * root leader run --try report -- ./report.sh
   # One of them, each night.
-  0 2 * * * root leader run --once --every 1h backup -- ./backup.sh
+  0 2 * * * root leader run --once --at 02:00 backup -- ./backup.sh
   leader run --dev try -- sh -c 'echo term $LEADER_TERM; sleep 5'`
 
 // Validate checks what the parser cannot.
@@ -220,6 +226,10 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		if c.ID, err = processName(); err != nil {
 			return err
 		}
+	}
+	// The journal has the time of each line.
+	if c.Env.Get("JOURNAL_STREAM") == "" {
+		std.Err = output.Stamped{W: std.Err}
 	}
 	return c.run(ctx, path, std)
 }

@@ -25,8 +25,8 @@ func (r *runner) beginPeriod(ctx context.Context) {
 	if !r.c.Once {
 		return
 	}
-	r.period = periodAt(time.Now(), r.c.Every)
-	late := time.AfterFunc(time.Until(r.period.begin.Add(r.period.every)), func() {
+	r.period = r.c.periodOf(time.Now())
+	late := time.AfterFunc(time.Until(r.period.end()), func() {
 		r.mu.Lock()
 		r.late = true
 		r.mu.Unlock()
@@ -35,7 +35,7 @@ func (r *runner) beginPeriod(ctx context.Context) {
 	context.AfterFunc(ctx, func() { late.Stop() })
 }
 
-const periodOver = "the period of --every is over, and this host did not get to lead in it"
+const periodOver = "the period of --once is over, and this host did not get to lead in it"
 
 // limit begins to look, until ctx is done, for what else ends leader run before
 // it leads. For --once that is another host's note, which a watch tells: most

@@ -228,7 +228,7 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 		s.e.OnDemote(func() { r.left(s) })
 		s.e.OnLeaderChange(r.wait)
 	}
-	r.say("standing for %s as %q", r.c.Group, r.cfg.InstanceID)
+	r.say("standing for %s as %q in bucket %q of %s", r.c.Group, r.cfg.InstanceID, r.session.Bucket, r.session.URL)
 	if err := all.Start(ctx); err != nil {
 		return err
 	}

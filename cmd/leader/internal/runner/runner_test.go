@@ -41,7 +41,7 @@ func TestRunEndsWithItsElection(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	r := &runner{c: &Command{}, cfg: cfg, seats: []*seat{{e: e, group: "g"}}, known: make(map[string]leader.LeaderInfo), err: &said, result: make(chan int, 1), shells: make(map[int]struct{})}
+	r := &runner{c: &Command{}, cfg: cfg, session: &app.Session{}, seats: []*seat{{e: e, group: "g"}}, known: make(map[string]leader.LeaderInfo), err: &said, result: make(chan int, 1), shells: make(map[int]struct{})}
 	ended := make(chan error, 1)
 	go func() { ended <- r.elect(t.Context(), e) }()
 	select {
@@ -107,7 +107,7 @@ func (b both) StopWithContext(ctx context.Context, opts leader.StopOptions) erro
 func TestNoSlotIsLeftWhenTheElectionOfAnotherHasEnded(t *testing.T) {
 	st := memstore.New()
 	var all both
-	r := &runner{c: &Command{}, known: make(map[string]leader.LeaderInfo), err: io.Discard, result: make(chan int, 1), shells: make(map[int]struct{})}
+	r := &runner{c: &Command{}, session: &app.Session{}, known: make(map[string]leader.LeaderInfo), err: io.Discard, result: make(chan int, 1), shells: make(map[int]struct{})}
 	r.c.Timeout = time.Minute
 	follows := make(chan struct{})
 	follow := sync.OnceFunc(func() { close(follows) })

@@ -29,12 +29,21 @@ func (d *desk) say(format string, args ...any) {
 	fmt.Fprintln(d.std.Err, output.Printable(fmt.Sprintf(format, args...)))
 }
 
-// state is what is asked of the group and who leads it. It has a timeout of its
+// state is what is asked of the group and who leads it now. It has a timeout of its
 // own, since a person may take any time to answer what confirm asks after it.
 func (d *desk) state(ctx context.Context) (leader.ControlState, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
 	defer cancel()
-	return d.control.State(ctx, d.flags.Group)
+	s, err := d.control.State(ctx, d.flags.Group)
+	if err != nil {
+		return s, err
+	}
+	led := d.session.Standings(ctx, []leader.LeaderInfo{s.Leader})[0]
+	s.Leader = led.LeaderInfo
+	if led.Last != "" {
+		s.Leader.Why = fmt.Sprintf("%q has not renewed since %s", led.Last, led.StoredAt.Local().Format(time.DateTime))
+	}
+	return s, nil
 }
 
 // replace has the present leader leave: step-down and transfer. Where nobody
@@ -291,7 +300,7 @@ func (d *desk) vacancy(info leader.LeaderInfo) string {
 	case info.Reason == leader.ReasonAbsent:
 		return fmt.Sprintf("the bucket %q knows nothing of it", d.session.Bucket)
 	case info.By == "":
-		return string(info.Reason)
+		return string(info.Reason) + reason(info.Why)
 	default:
 		return fmt.Sprintf("%s, by %q%s", info.Reason, info.By, reason(info.Why))
 	}

@@ -124,10 +124,9 @@ class Row {
   trouble() {
     const g = this.g;
     if (order === "name") return 0;
-    if (g.hidden) return 4;
+    if (g.hidden) return 3;
     if (!g.leader && !g.paused) return 0;
-    if (g.silent) return 1;
-    return g.paused ? 2 : 3;
+    return g.paused ? 1 : 2;
   }
 
   // settle moves the row when its trouble has lasted, or has been over for as long.
@@ -174,9 +173,6 @@ class Row {
     if (g.paused) return el("span", { class: "tag" }, "paused");
     if (!g.unconfirmed) return null;
     const found = `Its record was found by this page's command, which has seen no renewal since. `;
-    if (g.silent) {
-      return el("span", { class: "tag bad", title: found + "By the server's clock its lease has run out." }, "silent for " + lasting(serverNow() - g.renewed));
-    }
     return el("span", { class: "tag", title: found + "Whether it lives is not known before the next one, or before its lease has run out." }, "unconfirmed");
   }
 

@@ -297,6 +297,17 @@ func (c *Child) kill(now int64) bool {
 	return len(met.Found) > 0 || c.cgroup.Populated()
 }
 
+// mourn says why a guard has ended that has not reported the program's end.
+func (c *Child) mourn(status syscall.WaitStatus) {
+	switch {
+	case c.over:
+	case status.Signaled():
+		c.Say("the guard of %s was ended by %v (%d): the term ends, and what is left of the program is killed", c.name, status.Signal(), int(status.Signal()))
+	default:
+		c.Say("the guard of %s ended with status %d: the term ends, and what is left of the program is killed", c.name, status.ExitStatus())
+	}
+}
+
 // clear waits for the guard's end, and ends what a guard that was killed has
 // left to us. The term is not released before it returns. A guard that has
 // reported the end is left to exit by itself.
@@ -315,10 +326,16 @@ func (c *Child) clear() {
 		}
 		retry.Reset(backoff)
 		select {
-		case <-c.exited:
+		case status := <-c.exited:
+			c.mourn(status)
 		case <-c.Reaper.Changed:
 		case <-retry.C:
 		}
+	}
+	select {
+	case status := <-c.exited:
+		c.mourn(status)
+	default:
 	}
 	if len(c.named) > 0 {
 		c.Say("what could not be ended has ended by itself")

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -146,6 +147,50 @@ func TestTheFirstProcessIsAskedAloneAndWhatItLeavesIsKilled(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "told")); err == nil {
 		t.Error("the signal went to the other process, too")
+	}
+}
+
+// Who finds a term that ended looks for why: the system's memory may be full.
+func TestAGuardThatIsKilledIsSaidToBe(t *testing.T) {
+	t.Setenv(gateVariable, os.DevNull)
+	var mu sync.Mutex
+	var said []string
+	started := make(chan struct{})
+	p := Parent{
+		Reaper: process.NewReaper(), Clock: clock.New(clock.Now), Window: clock.NewWindow(), Passing: make(chan syscall.Signal),
+		Limits: Limits{Stop: time.Second, Margin: time.Second},
+		Say: func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			if said = append(said, fmt.Sprintf(format, args...)); len(said) == 1 {
+				close(started)
+			}
+		},
+	}
+	t.Cleanup(p.Reaper.Close)
+	p.Window.Extend("term", clock.Now()+int64(time.Hour))
+	c, err := p.Start("term", Order{Path: "/bin/sh", Env: os.Environ(), Argv: []string{"sh", "-c", "sleep 1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdict := make(chan Verdict, 1)
+	go func() { verdict <- c.Follow(t.Context()) }()
+	late := time.After(patience)
+	select {
+	case <-started:
+		c.Reaper.Signal(c.guard, syscall.SIGKILL, false)
+	case <-late:
+		t.Fatal("the program is not started")
+	}
+	select {
+	case v := <-verdict:
+		mu.Lock()
+		defer mu.Unlock()
+		if !v.Broken || !slices.Contains(said, "the guard of sh was ended by killed (9): the term ends, and what is left of the program is killed") {
+			t.Errorf("%+v, said %q", v, said)
+		}
+	case <-late:
+		t.Fatal("the run does not end")
 	}
 }
 
