@@ -64,7 +64,8 @@ func TestAnOutageIsSaidAtOnceAndEachMinute(t *testing.T) {
 		for _, id := range []string{"a", "b"} {
 			cfg := config(id)
 			cfg.Hooks.Note = func(n leader.Note) {
-				if mu.Lock(); n.Kind == leader.NoteDisconnected {
+				mu.Lock()
+				if n.Kind == leader.NoteDisconnected {
 					told[id] = append(told[id], n.At.Sub(begin))
 					if want := "is lost since " + begin.Format(time.TimeOnly) + ": the login was refused; waiting for it"; !strings.Contains(n.Text, want) {
 						t.Errorf("%q, want %q", n.Text, want)

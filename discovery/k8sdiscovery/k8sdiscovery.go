@@ -2,6 +2,7 @@ package k8sdiscovery
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/discovery"
+	"github.com/seed-ff2cb582/leader/store/tlsfiles"
 )
 
 // Options are the settings of an [Announcer].
@@ -104,7 +106,9 @@ func New(config *rest.Config, opts Options) (*Announcer, error) {
 		proxy = own.Proxy
 	}
 	transport := &http.Transport{
-		Proxy: proxy, TLSClientConfig: secure, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
+		Proxy: proxy, TLSClientConfig: secure, // through a proxy
+		DialTLSContext:      tlsfiles.Dial(func() (*tls.Config, error) { return rest.TLSConfigFor(rest.CopyConfig(own)) }, "h2", "http/1.1"),
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
 		DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, ForceAttemptHTTP2: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}

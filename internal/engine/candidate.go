@@ -484,7 +484,7 @@ func (c *Candidate) register(what string, add func()) {
 	started := c.started
 	c.mu.Unlock()
 	if started {
-		c.env.report.tell(NoteWarning, what+" was called after Start: the callback is refused, and never called. Register before Start.")
+		c.report.tell(NoteWarning, what+" was called after Start: the callback is refused, and never called. Register before Start.")
 		return
 	}
 	c.callbacks.add(add)
@@ -496,7 +496,7 @@ func (c *Candidate) Returned(err error) {
 	if err != nil {
 		text += ", with its error: " + err.Error()
 	}
-	c.env.report.tell(NoteReturned, text)
+	c.report.tell(NoteReturned, text)
 }
 
 // Observe yields who leads, as this candidate sees it.

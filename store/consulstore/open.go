@@ -2,6 +2,7 @@ package consulstore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/tlsfiles"
 )
 
 // The form of URLs, and the usual port of an agent's HTTP interface.
@@ -29,7 +31,7 @@ const (
 // ([Options.Prefix]). With the scheme consuls, or with any of ca, cert and key,
 // the connection is by TLS: ca is a file with the certificates that vouch for
 // the agent's (default: the system's), cert and key are files with a
-// certificate of the client's own. dc names another datacenter than the
+// certificate of the client's own. They are read at each handshake. dc names another datacenter than the
 // agent's. What the URL does not say is taken from Consul's own environment
 // variables (CONSUL_HTTP_TOKEN, CONSUL_CACERT, …).
 func Driver() store.Driver {
@@ -154,11 +156,13 @@ func secured(config *api.Config, query url.Values) error {
 	if config.Scheme != "https" {
 		return nil
 	}
-	tls, err := api.SetupTLSConfig(&config.TLSConfig)
+	files := config.TLSConfig
+	secure, err := api.SetupTLSConfig(&files)
 	if err != nil {
 		return fmt.Errorf("the parameters ca, cert and key: %w", err)
 	}
-	config.Transport.TLSClientConfig = tls
+	config.Transport.TLSClientConfig = secure // through a proxy
+	config.Transport.DialTLSContext = tlsfiles.Dial(func() (*tls.Config, error) { return api.SetupTLSConfig(&files) }, "h2", "http/1.1")
 	config.HttpClient = &http.Client{Transport: config.Transport}
 	return nil
 }

@@ -2,21 +2,21 @@ package etcdstore
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/tlsfiles"
 )
 
 // The form of URLs, and etcd's usual port for clients.
@@ -33,7 +33,8 @@ const (
 // The path without its first slash is the prefix ([Options.Prefix]). With the
 // scheme etcds, or with any of these parameters, the connection is by TLS: ca
 // is a file with the certificates that vouch for the servers' (default: the
-// system's), cert and key are files with a certificate of the client's own.
+// system's), cert and key are files with a certificate of the client's own. They
+// are read at each handshake.
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"etcd", "etcds"},
@@ -141,9 +142,11 @@ func configOf(u *url.URL) (clientv3.Config, error) {
 	scheme := "http"
 	if secure {
 		var err error
-		if config.TLS, err = tlsOf(query.Get("ca"), query.Get("cert"), query.Get("key")); err != nil {
+		files := tlsfiles.Files{CA: query.Get("ca"), Cert: query.Get("cert"), Key: query.Get("key")}
+		if config.TLS, err = files.Config(nil); err != nil {
 			return config, err
 		}
+		config.DialOptions = append(config.DialOptions, grpc.WithTransportCredentials(transport{credentials.NewTLS(config.TLS), files}))
 		scheme = "https"
 	}
 	for host := range strings.SplitSeq(u.Host, ",") {
@@ -169,27 +172,23 @@ func configOf(u *url.URL) (clientv3.Config, error) {
 	return config, nil
 }
 
-func tlsOf(ca, cert, key string) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if ca != "" {
-		pem, err := os.ReadFile(ca) //nolint:gosec // who opens the store names the file
-		if err != nil {
-			return nil, fmt.Errorf("the parameter ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the parameter ca: %s holds no certificate", ca)
-		}
+// A transport is gRPC's by TLS, with the files as they are at each handshake.
+type transport struct {
+	credentials.TransportCredentials // of the files as they were at first
+
+	files tlsfiles.Files
+}
+
+// ClientHandshake implements [credentials.TransportCredentials].
+func (t transport) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	config, err := t.files.Config(nil)
+	if err != nil {
+		return nil, nil, err
 	}
-	if (cert == "") != (key == "") {
-		return nil, errors.New("of the parameters cert and key one is missing")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("the parameters cert and key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
+	return credentials.NewTLS(config).ClientHandshake(ctx, authority, conn)
+}
+
+// Clone implements [credentials.TransportCredentials].
+func (t transport) Clone() credentials.TransportCredentials {
+	return transport{t.TransportCredentials.Clone(), t.files}
 }

@@ -107,8 +107,8 @@
 // The connection, if the client is the program's own. client-go notices after
 // up to 45 s that a server is gone without a word, unless
 // HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS say less; a
-// store of [Open] and [NewForConfig] after 8 s. Theirs in turn reads the
-// cluster's certificate authority once, when it is made. While no Lease is
+// store of [Open] and [NewForConfig] after 8 s, which also reads the files of
+// certificates at each handshake. While no Lease is
 // watched, a short interruption is reported only if a request meets it: there
 // is no stream then, since a candidate's rights are to its own Leases alone.
 //

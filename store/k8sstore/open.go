@@ -2,6 +2,7 @@ package k8sstore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/tlsfiles"
 )
 
 const form = "k8s://[NAMESPACE][/PREFIX][?context=NAME&kubeconfig=FILE]"
@@ -169,7 +171,9 @@ func transportOf(config *rest.Config) (*http.Transport, error) {
 		proxy = config.Proxy
 	}
 	return &http.Transport{
-		Proxy: proxy, TLSClientConfig: secure, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
+		Proxy: proxy, TLSClientConfig: secure, // through a proxy
+		DialTLSContext:      tlsfiles.Dial(func() (*tls.Config, error) { return rest.TLSConfigFor(rest.CopyConfig(config)) }, "h2", "http/1.1"),
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
 		DialContext:       (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		ForceAttemptHTTP2: true,
 		HTTP2:             &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},

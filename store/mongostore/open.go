@@ -20,7 +20,8 @@ const form = "mongodb[+srv]://[USER:PASSWORD@]HOST[:27017][,HOST2…]/DATABASE[?
 
 // Driver opens stores by connection strings of MongoDB, which name a database.
 // The parameter collection is [Options.Collection]; the others are the driver's
-// (replicaSet, tls, authSource, …).
+// (replicaSet, tls, authSource, …). The driver reads the files of certificates
+// once.
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"mongodb", "mongodb+srv"},

@@ -55,17 +55,9 @@ func Open(ctx context.Context, rawURL string) (*Store, error) {
 const idle = 30 * time.Second
 
 func open(ctx context.Context, u *url.URL) (*Store, error) {
-	opts, cfg, err := parse(u)
+	opts, cfg, err := configOf(u)
 	if err != nil {
 		return nil, err
-	}
-	cfg.BeforeConnect = func(_ context.Context, own *pgx.ConnConfig) error {
-		NoCancel(own)
-		return nil
-	}
-	cfg.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > idle }
-	if cfg.ConnConfig.ConnectTimeout == 0 {
-		cfg.ConnConfig.ConnectTimeout = DefaultTimeout
 	}
 	// The pool outlives ctx, which bounds the first connection alone.
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg)
@@ -87,6 +79,29 @@ func open(ctx context.Context, u *url.URL) (*Store, error) {
 	}
 	conn.release()
 	return s, nil
+}
+
+// configOf is the pool's configuration by a URL.
+func configOf(u *url.URL) (Options, *pgxpool.Config, error) {
+	opts, cfg, err := parse(u)
+	if err != nil {
+		return opts, nil, err
+	}
+	cfg.BeforeConnect = func(_ context.Context, own *pgx.ConnConfig) error {
+		// The files of certificates may have been renewed.
+		_, fresh, err := parse(u)
+		if err != nil {
+			return err
+		}
+		own.TLSConfig, own.Fallbacks = fresh.ConnConfig.TLSConfig, fresh.ConnConfig.Fallbacks
+		NoCancel(own)
+		return nil
+	}
+	cfg.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > idle }
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = DefaultTimeout
+	}
+	return opts, cfg, nil
 }
 
 // parse reads a URL. What is ours is taken out of the query before pgx reads

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/tlsfiles"
 )
 
 // Driver opens stores by their URL, with a connection of their own. Beside the
@@ -30,7 +30,8 @@ import (
 //
 // With the scheme rediss the connection is by TLS: the parameter ca is a file
 // with the certificates that vouch for the servers' (default: the system's),
-// cert and key are files with a certificate of the client's own.
+// cert and key are files with a certificate of the client's own. They are read
+// at each handshake.
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"redis", "rediss"},
@@ -84,15 +85,12 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	return s, nil
 }
 
-// files are those of TLS that a URL names.
-type files struct{ ca, cert, key string }
-
 // split takes our own parameters out of a URL.
-func split(u *url.URL) (Options, files, *url.URL, error) {
+func split(u *url.URL) (Options, tlsfiles.Files, *url.URL, error) {
 	var opts Options
 	rest, query := *u, u.Query()
-	invalid := func(name string, err error) (Options, files, *url.URL, error) {
-		return Options{}, files{}, nil, fmt.Errorf("%w: the store's URL: %s=%s: %w", store.ErrInvalid, name, query.Get(name), err)
+	invalid := func(name string, err error) (Options, tlsfiles.Files, *url.URL, error) {
+		return Options{}, tlsfiles.Files{}, nil, fmt.Errorf("%w: the store's URL: %s=%s: %w", store.ErrInvalid, name, query.Get(name), err)
 	}
 	var err error
 	opts.Prefix = query.Get("prefix")
@@ -111,7 +109,7 @@ func split(u *url.URL) (Options, files, *url.URL, error) {
 			return invalid("timeout", err)
 		}
 	}
-	secrets := files{query.Get("ca"), query.Get("cert"), query.Get("key")}
+	secrets := tlsfiles.Files{CA: query.Get("ca"), Cert: query.Get("cert"), Key: query.Get("key")}
 	for _, name := range []string{"prefix", "wait", "fenced", "timeout", "ca", "cert", "key"} {
 		query.Del(name)
 	}
@@ -120,7 +118,7 @@ func split(u *url.URL) (Options, files, *url.URL, error) {
 }
 
 // dial makes the client of a URL. It tries nothing twice: an election does.
-func dial(u *url.URL, f files) (*redis.Client, error) {
+func dial(u *url.URL, f tlsfiles.Files) (*redis.Client, error) {
 	query := u.Query()
 	if name := query.Get("master"); name != "" {
 		sentinel := *u
@@ -134,7 +132,7 @@ func dial(u *url.URL, f files) (*redis.Client, error) {
 		if o.RouteByLatency || o.RouteRandomly || o.ReplicaOnly {
 			return nil, errors.New("the parameters route_by_latency, route_randomly and replica_only have replicas read, which lag")
 		}
-		if err := f.apply(o.TLSConfig); err != nil {
+		if o.Dialer, err = dialer(f, o.TLSConfig); err != nil {
 			return nil, err
 		}
 		o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
@@ -144,7 +142,7 @@ func dial(u *url.URL, f files) (*redis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.apply(o.TLSConfig); err != nil {
+	if o.Dialer, err = dialer(f, o.TLSConfig); err != nil {
 		return nil, err
 	}
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
@@ -152,35 +150,18 @@ func dial(u *url.URL, f files) (*redis.Client, error) {
 	return redis.NewClient(o), nil
 }
 
-// apply puts what the files hold into a configuration, which is nil without
-// TLS.
-func (f files) apply(config *tls.Config) error {
+// dialer returns what dials with the files as they are then, nil without any
+// file. config is nil without TLS.
+func dialer(f tlsfiles.Files, config *tls.Config) (func(context.Context, string, string) (net.Conn, error), error) {
 	switch {
-	case f == files{}:
-		return nil
+	case f == tlsfiles.Files{}:
+		return nil, nil
 	case config == nil:
-		return errors.New("the parameters ca, cert and key belong to TLS: rediss://")
-	case (f.cert == "") != (f.key == ""):
-		return errors.New("of the parameters cert and key one is missing")
+		return nil, errors.New("the parameters ca, cert and key belong to TLS: rediss://")
 	}
-	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
-		if err != nil {
-			return fmt.Errorf("the parameter ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("the parameter ca: %s holds no certificate", f.ca)
-		}
-	}
-	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return fmt.Errorf("the parameters cert and key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return nil
+	fresh := func() (*tls.Config, error) { return f.Config(config) }
+	_, err := fresh()
+	return tlsfiles.Dial(fresh), err
 }
 
 // quiet switches notifications of maintenance off, which are a data race in
