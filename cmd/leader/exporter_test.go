@@ -122,13 +122,13 @@ func late(t *testing.T, url string) string {
 			if err != nil {
 				return
 			}
-			server, err := (&net.Dialer{}).DialContext(context.WithoutCancel(t.Context()), "tcp", strings.TrimPrefix(url, "nats://"))
+			behind, err := (&net.Dialer{}).DialContext(context.WithoutCancel(t.Context()), "tcp", strings.TrimPrefix(url, "nats://"))
 			if first || err != nil {
 				_ = client.Close()
 				continue
 			}
-			go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
-			go func() { _, _ = io.Copy(client, server); _ = client.Close() }()
+			go func() { _, _ = io.Copy(behind, client); _ = behind.Close() }()
+			go func() { _, _ = io.Copy(client, behind); _ = client.Close() }()
 		}
 	}()
 	return ln.Addr().String()

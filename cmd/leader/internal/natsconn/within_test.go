@@ -18,7 +18,7 @@ func TestAConnectionIsMadeWithinATimeWhateverTheNumberOfServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = l.Close() }()
+		t.Cleanup(func() { _ = l.Close() })
 		urls = append(urls, "nats://"+l.Addr().String())
 	}
 	const patience = 2 * time.Second

@@ -117,7 +117,9 @@ func TestAListThatIsFollowedSaysWhenTheLeaderRenewedLast(t *testing.T) {
 	info := leader.LeaderInfo{Group: "g", ID: "a", Term: 7, Acquired: acquired, Renewed: acquired, Until: acquired.Add(time.Second)}
 	b := &board{groups: map[string]Group{"g": groupOf(info, acquired).withRecord(acquired.Add(time.Millisecond), 8, acquired)}}
 	info.Renewed = renewed
-	b.renew(info)
+	if err := b.renew(info); err != nil {
+		t.Error(err)
+	}
 	if g := b.groups["g"]; !g.Renewed.Equal(renewed) || g.Stored {
 		t.Errorf("%+v", g)
 	}
