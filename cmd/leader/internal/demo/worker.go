@@ -224,9 +224,13 @@ func (w *worker) watch(ctx context.Context) {
 			return
 		}
 		// Before anything else: after a freeze, the first answer is the one
-		// that must not be a yes.
+		// that must not be a yes. One that was asked for before it may be.
+		before := monoNow()
 		leading := a.ask()
 		now := monoNow()
+		if time.Duration(now-before) > stallAfter {
+			leading = a.ask()
+		}
 		if gap := time.Duration(now - last); gap > stallAfter {
 			w.out.post(report{Kind: reportWoke, At: now, Gap: gap, Leading: leading})
 		}
