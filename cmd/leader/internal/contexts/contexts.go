@@ -35,6 +35,10 @@ func Settings(f natsconn.Flags) (natsconn.Settings, error) {
 	if err != nil {
 		return natsconn.Settings{}, fmt.Errorf("%w %q: %w", natsconn.ErrContext, name, err)
 	}
+	if c.JSEventPrefix() != "" {
+		return natsconn.Settings{}, fmt.Errorf("%w %q: jetstream_event_prefix %q has no effect: no command reads events of JetStream; take it out",
+			natsconn.ErrContext, name, c.JSEventPrefix())
+	}
 	if c.JSDomain() != "" && c.JSAPIPrefix() != "" {
 		return natsconn.Settings{}, fmt.Errorf("%w %q: jetstream_api_prefix %q and domain %q: only one of them may be given",
 			natsconn.ErrContext, name, c.JSAPIPrefix(), c.JSDomain())

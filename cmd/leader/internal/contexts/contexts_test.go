@@ -325,6 +325,13 @@ func TestAContextsPrefixIsTheAPIAndExcludesADomain(t *testing.T) {
 	}
 }
 
+func TestAContextsFieldWithoutAnEffectIsRefused(t *testing.T) {
+	home := contextHome(t, "there", map[string]any{"url": "nats://x", "jetstream_event_prefix": "LEADERS.EVENT"})
+	if _, err := try(t, map[string]string{"XDG_CONFIG_HOME": home}, "--context=there"); !errors.Is(err, natsconn.ErrContext) || !strings.Contains(err.Error(), `jetstream_event_prefix "LEADERS.EVENT"`) {
+		t.Error(err)
+	}
+}
+
 func TestMissingFilesAndContextsAreNamed(t *testing.T) {
 	if _, err := parse(t, nil, "--creds=/no/such.creds"); err == nil || !strings.Contains(err.Error(), "/no/such.creds") {
 		t.Errorf("a missing file: %v", err)

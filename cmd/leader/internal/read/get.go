@@ -150,7 +150,7 @@ func (c GetCommand) print(w io.Writer, d Detail, now time.Time) error {
 		return err
 	}
 	if len(d.Candidates) == 0 {
-		_, err := fmt.Fprintln(w, "No candidate answered the roll call.")
+		_, err := fmt.Fprintln(w, "No candidate answered the roll call. Those of programs take part if they have the hooks of package rollcall: this is no sign of an outage.")
 		return err
 	}
 	return c.Write(w, candidates(d, now))
