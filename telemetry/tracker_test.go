@@ -117,8 +117,8 @@ func (l *ledger) last(t *testing.T, name string) float64 {
 	return values[len(values)-1]
 }
 
-// begin starts a candidate whose doings the ledger keeps.
-func begin(t *testing.T, f *faultstore.Faults, id string, adapt ...func(*leader.ElectionConfig)) (leader.Election, *ledger) {
+// made returns a candidate whose doings the ledger keeps. It is not started.
+func made(t *testing.T, f *faultstore.Faults, id string, adapt ...func(*leader.ElectionConfig)) (leader.Election, *ledger) {
 	t.Helper()
 	l := &ledger{counts: map[string]int{}, values: map[string][]float64{}}
 	cfg := leader.ElectionConfig{
@@ -137,11 +137,23 @@ func begin(t *testing.T, f *faultstore.Faults, id string, adapt ...func(*leader.
 	if err != nil {
 		t.Fatal(err)
 	}
+	return e, l
+}
+
+// begin is made, and starts it.
+func begin(t *testing.T, f *faultstore.Faults, id string, adapt ...func(*leader.ElectionConfig)) (leader.Election, *ledger) {
+	t.Helper()
+	e, l := made(t, f, id, adapt...)
+	start(t, e)
+	return e, l
+}
+
+func start(t *testing.T, e leader.Election) {
+	t.Helper()
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()
-	return e, l
 }
 
 // inBubble runs a test in virtual time, on a store whose writes by a candidate
@@ -384,8 +396,14 @@ func (sick) Check(context.Context) bool { return false }
 
 func TestTroublesAreFailuresByTheirKind(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults) {
-		e, l := begin(t, f, "a", func(c *leader.ElectionConfig) { c.DemoteTimeout = time.Second })
-		e.OnPromote(func(context.Context, string) { panic("as planned") }) // from the second term on
+		e, l := made(t, f, "a", func(c *leader.ElectionConfig) { c.DemoteTimeout = time.Second })
+		terms := 0
+		e.OnPromote(func(context.Context, string) {
+			if terms++; terms > 1 {
+				panic("as planned")
+			}
+		})
+		start(t, e)
 		f.Put("g", []byte("no record"))
 		f.Put("_ctl.g", []byte("nor a request"))
 		time.Sleep(time.Minute)

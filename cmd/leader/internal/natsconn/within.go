@@ -19,7 +19,7 @@ func (s Settings) ConnectWithin(d time.Duration, name string, opts ...nats.Optio
 			return nil, err
 		}
 	}
-	b := &dialer{through: given.CustomDialer, until: time.Now().Add(d)}
+	b := &dialer{through: given.CustomDialer, timeout: given.Timeout, until: time.Now().Add(d)}
 	defer b.over.Store(true)
 	return s.Connect(name, append(slices.Clone(opts), nats.SetCustomDialer(b))...)
 }
@@ -27,13 +27,14 @@ func (s Settings) ConnectWithin(d time.Duration, name string, opts ...nats.Optio
 // A dialer ends what it does at a time, before it is over.
 type dialer struct {
 	through nats.CustomDialer // a proxy's, nil for none
+	timeout time.Duration     // of each dial that follows
 	until   time.Time
 	over    atomic.Bool
 }
 
 // Dial implements [nats.CustomDialer].
 func (b *dialer) Dial(network, address string) (net.Conn, error) {
-	own := net.Dialer{Timeout: nats.DefaultTimeout}
+	own := net.Dialer{Timeout: b.timeout}
 	if !b.over.Load() {
 		own = net.Dialer{Deadline: b.until}
 	}
