@@ -2,8 +2,10 @@ package mongostore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/tlsfiles"
 )
 
 // The form of URLs.
@@ -20,8 +23,9 @@ const form = "mongodb[+srv]://[USER:PASSWORD@]HOST[:27017][,HOST2…]/DATABASE[?
 
 // Driver opens stores by connection strings of MongoDB, which name a database.
 // The parameter collection is [Options.Collection]; the others are the driver's
-// (replicaSet, tls, authSource, …). The driver reads the files of certificates
-// once.
+// (replicaSet, tls, authSource, …). The files of certificates that it names are
+// read at each handshake; without the driver's questions about revocation
+// (OCSP), then.
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"mongodb", "mongodb+srv"},
@@ -55,7 +59,7 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	opts := Options{Collection: query.Get("collection")}
 	query.Del("collection")
 	own.RawQuery = query.Encode()
-	client, err := mongo.Connect(options.Client().ApplyURI(own.String()).SetRetryWrites(false))
+	client, err := mongo.Connect(clientOptions(&own))
 	if err != nil {
 		return nil, fmt.Errorf("%w: the store's URL: %s", store.ErrInvalid, hidden(err, u))
 	}
@@ -75,6 +79,37 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 		return nil, errors.Join(s.readError(call, "hello", err), s.Close())
 	}
 	return s, nil
+}
+
+// clientOptions are the client's by a URL.
+func clientOptions(u *url.URL) *options.ClientOptions {
+	o := options.Client().ApplyURI(u.String()).SetRetryWrites(false)
+	if o.TLSConfig == nil || !namesFiles(u) {
+		return o
+	}
+	dial := tlsfiles.Dial(func() (*tls.Config, error) {
+		fresh := options.Client().ApplyURI(u.String())
+		return fresh.TLSConfig, fresh.Validate()
+	})
+	return o.SetDialer(dialer(dial)).SetTLSConfig(nil) // else it would be TLS in TLS
+}
+
+// namesFiles reports whether a URL has parameters of the driver that name files.
+func namesFiles(u *url.URL) bool {
+	for name := range u.Query() {
+		if name = strings.ToLower(name); strings.HasSuffix(name, "file") && (strings.HasPrefix(name, "tls") || strings.HasPrefix(name, "ssl")) {
+			return true
+		}
+	}
+	return false
+}
+
+// A dialer is a function as an options.ContextDialer.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// DialContext implements options.ContextDialer.
+func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return d(ctx, network, address)
 }
 
 // hidden is the error's text without the URL's password.

@@ -2,11 +2,13 @@ package s3store
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/tlsfiles"
 )
 
 // form shows what a URL looks like.
@@ -173,6 +176,12 @@ func connect(ctx context.Context, set settings) (*s3.Client, *http.Transport, er
 	// It has the certificates that the environment names.
 	if b, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		transport = b.WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout }).GetTransport()
+	}
+	// And reads them anew: a bundle is renewed beside the program.
+	if bundle := os.Getenv("AWS_CA_BUNDLE"); bundle != "" {
+		transport.DialTLSContext = tlsfiles.Dial(func() (*tls.Config, error) {
+			return tlsfiles.Files{CA: bundle}.Config(transport.TLSClientConfig)
+		}, "h2", "http/1.1")
 	}
 	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	return s3.NewFromConfig(cfg, func(o *s3.Options) {
