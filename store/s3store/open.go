@@ -177,7 +177,7 @@ func connect(ctx context.Context, set settings) (*s3.Client, *http.Transport, er
 	if b, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		transport = b.WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout }).GetTransport()
 	}
-	// And reads them anew: a bundle is renewed beside the program.
+	// Read the bundle for each connection, because it may be renewed.
 	if bundle := os.Getenv("AWS_CA_BUNDLE"); bundle != "" {
 		transport.DialTLSContext = tlsfiles.Dial(func() (*tls.Config, error) {
 			return tlsfiles.Files{CA: bundle}.Config(transport.TLSClientConfig)

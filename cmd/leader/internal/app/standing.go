@@ -8,29 +8,30 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// clockSlack is how far the clocks of the server and of this host may be apart
-// before a leader is called dead. It is generous, since that is said of one that
-// others rely on.
+// clockSlack is how far the clocks of the server and of this host may differ
+// before Judge calls a leader dead. It is generous, because a wrong verdict
+// makes an operator act.
 const clockSlack = 2 * time.Second
 
 // A Standing is who leads a group now.
 type Standing struct {
-	// LeaderInfo is what the record says. If its lease has run out since the
-	// server stored it, ID is empty and Reason is leader.ReasonExpired.
+	// LeaderInfo is the content of the record. If the lease has run out since
+	// the server stored the record, ID is empty and Reason is
+	// leader.ReasonExpired.
 	leader.LeaderInfo
 	// Last is the leader whose lease has run out, and Ended when it did, by the
 	// server's clock.
 	Last  string
 	Ended time.Time
 	// StoredAt is when the server stored the record, and Revision its revision.
-	// Zero: the store does not say.
+	// Both are zero if the store does not report them.
 	StoredAt time.Time
 	Revision uint64
 }
 
-// Judge returns who leads at now, by a record that was just read and by when
-// the server stored it. Without the latter, whoever holds the record is taken
-// to lead: the clock of a leader may be wrong.
+// Judge returns who leads at now, given a record that was just read and the time
+// at which the server stored the record. If storedAt is zero, Judge takes the
+// holder for the leader: the clock of a leader may be wrong.
 func Judge(info leader.LeaderInfo, storedAt time.Time, revision uint64, now time.Time) Standing {
 	s := Standing{LeaderInfo: info, StoredAt: storedAt, Revision: revision}
 	if info.ID == "" || storedAt.IsZero() {
@@ -50,8 +51,8 @@ func Judge(info leader.LeaderInfo, storedAt time.Time, revision uint64, now time
 	return s
 }
 
-// Standings judges records that were just read. A user without the right to
-// learn when they were stored waits for a second, and sees whoever holds them.
+// Standings judges records that were just read. A user without the right to ask
+// when the records were stored waits for a second, and gets their holders.
 func (s *Session) Standings(ctx context.Context, infos []leader.LeaderInfo) []Standing {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

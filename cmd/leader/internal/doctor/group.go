@@ -13,9 +13,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// group looks at the group that --group names: who leads it, with what lease,
-// and who could. That it is paused is another finding. A group of which nothing
-// is known is no fault: its candidates may be yet to start.
+// group examines the group that --group names: its leader, the TTL, and the
+// candidates that answer. The check paused reports a pause. An unknown group is
+// not a failure, because its candidates may not have started yet.
 func (e *examination) group(ctx context.Context, st store.Store) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -66,8 +66,8 @@ func (e *examination) group(ctx context.Context, st store.Store) {
 	}
 }
 
-// heard says who answered the roll call. That nobody did is no sign of an
-// outage: candidates take part in it if they are made to.
+// heard counts the answers to the roll call. An unanswered roll call does not
+// mean an outage: programs take part only with the hooks of package rollcall.
 func heard(all []rollcall.Candidate, barred int) string {
 	switch n := len(all); {
 	case n == 0:

@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ConnectWithin is Connect within a time, however many servers there are to
-// try: nats.Timeout is for each of them. What the connection does once it has
-// been made is not bounded.
+// ConnectWithin is Connect with a bound for all servers of the URL together,
+// where nats.Timeout bounds each server. The bound ends when the connection is
+// established.
 func (s Settings) ConnectWithin(d time.Duration, name string, opts ...nats.Option) (*nats.Conn, error) {
 	given := nats.GetDefaultOptions()
 	for _, opt := range append(slices.Clone(s.Options), opts...) {
@@ -24,7 +24,7 @@ func (s Settings) ConnectWithin(d time.Duration, name string, opts ...nats.Optio
 	return s.Connect(name, append(slices.Clone(opts), nats.SetCustomDialer(b))...)
 }
 
-// A dialer ends what it does at a time, before it is over.
+// A dialer gives up at until. When over is set, it dials with timeout.
 type dialer struct {
 	through nats.CustomDialer // a proxy's, nil for none
 	timeout time.Duration     // of each dial that follows
@@ -49,8 +49,8 @@ func (b *dialer) Dial(network, address string) (net.Conn, error) {
 	return &conn{c, b}, nil
 }
 
-// A conn has no deadline after the dialer's: the client sets that of the
-// server's greeting by it.
+// A conn limits its deadlines to the dialer's. The client waits for the
+// server's greeting with a deadline.
 type conn struct {
 	net.Conn
 

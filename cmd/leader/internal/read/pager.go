@@ -66,11 +66,11 @@ func (p *pager) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return p, nil
 }
 
-// room is how many lines there are between the first and the last, which says
-// what is hidden.
+// room returns the number of lines between the head and the last line, which
+// counts the hidden ones.
 func (p *pager) room() int { return max(1, p.height-2) }
 
-// more says how many lines are hidden, before and after those that are shown.
+// more returns the last line, with the number of hidden lines above and below.
 func more(before, after int) string {
 	return fmt.Sprintf("… %d more above, %d below (arrows, Page Up and Down; q ends)", before, after)
 }
