@@ -399,7 +399,8 @@ func TestTroublesAreFailuresByTheirKind(t *testing.T) {
 		e, l := made(t, f, "a", func(c *leader.ElectionConfig) { c.DemoteTimeout = time.Second })
 		terms := 0
 		e.OnPromote(func(context.Context, string) {
-			if terms++; terms > 1 {
+			terms++
+			if terms > 1 {
 				panic("as planned")
 			}
 		})
