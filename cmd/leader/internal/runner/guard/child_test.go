@@ -153,6 +153,9 @@ func TestTheFirstProcessIsAskedAloneAndWhatItLeavesIsKilled(t *testing.T) {
 // Who finds a term that ended looks for why: the system's memory may be full.
 func TestAGuardThatIsKilledIsSaidToBe(t *testing.T) {
 	t.Setenv(gateVariable, os.DevNull)
+	if err := process.Adopt(); err != nil { // as leader run does, to find what is left
+		t.Fatal(err)
+	}
 	var mu sync.Mutex
 	var said []string
 	started := make(chan struct{})
