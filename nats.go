@@ -36,11 +36,7 @@ func electionOn(nc *nats.Conn, cfg ElectionConfig) (e election, err error) {
 	if err := cfg.validate(true, "connection", nc != nil); err != nil {
 		return e, err
 	}
-	opts := natsstore.Options{Domain: cfg.JetStreamDomain, Logger: storeLogger(cfg)}
-	if cfg.BucketAutoCreate {
-		opts.Create = &natsstore.BucketConfig{Replicas: cfg.Replicas, MaxBytes: cfg.BucketMaxBytes}
-	}
-	st, release, err := storepool.Common.Borrow(nc, cfg.Bucket, opts)
+	st, release, err := storepool.Common.Borrow(nc, cfg.Bucket, storeOptions(cfg))
 	if err != nil {
 		return e, fmt.Errorf("%w: %w", ErrInvalidConfig, err)
 	}
@@ -48,6 +44,15 @@ func electionOn(nc *nats.Conn, cfg ElectionConfig) (e election, err error) {
 	// One that is neither started nor stopped releases nothing by itself.
 	runtime.AddCleanup(e.c, func(release func()) { release() }, release)
 	return e, nil
+}
+
+// storeOptions returns the options of the store on which cfg's elections run.
+func storeOptions(cfg ElectionConfig) natsstore.Options {
+	opts := natsstore.Options{Domain: cfg.JetStreamDomain, Logger: storeLogger(cfg)}
+	if cfg.BucketAutoCreate {
+		opts.Create = &natsstore.BucketConfig{Replicas: cfg.Replicas, MaxBytes: cfg.BucketMaxBytes}
+	}
+	return opts
 }
 
 // storeLogger is the Logger for a store that an election uses: as for all else,

@@ -151,10 +151,8 @@ func NewRoleManager(nc *nats.Conn, cfg RoleManagerConfig) (*RoleManager, error) 
 	if err := cfg.validate(true, "connection", nc != nil); err != nil {
 		return nil, err
 	}
-	opts := natsstore.Options{Domain: cfg.Election.JetStreamDomain, WatchWholeBucket: true, Logger: storeLogger(cfg.Election)}
-	if cfg.Election.BucketAutoCreate {
-		opts.Create = &natsstore.BucketConfig{Replicas: cfg.Election.Replicas}
-	}
+	opts := storeOptions(cfg.Election)
+	opts.WatchWholeBucket = true
 	st, err := natsstore.New(nc, cfg.Election.Bucket, opts)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, err)

@@ -252,9 +252,26 @@ func TestBucketOfAnAccountThatDemandsABoundHasTheOneThatIsConfigured(t *testing.
 	if _, err := startBounded(t, nc, 1, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	s, err := natslab.JetStream(t, nc).Stream(natslab.Within(t), "KV_b")
-	if err != nil || s.CachedInfo().Config.MaxBytes != 1<<20 {
-		t.Errorf("%+v, %v", s, err)
+	m, err := leader.NewRoleManager(nc, leader.RoleManagerConfig{Election: leader.ElectionConfig{
+		Bucket: "roles", BucketAutoCreate: true, Replicas: 1, BucketMaxBytes: 1 << 20, InstanceID: "a", TTL: long, HeartbeatInterval: time.Second,
+	}})
+	if err == nil {
+		err = m.Add(natslab.Within(t), leader.Role{Name: "r"})
+	}
+	if err == nil {
+		err = m.Start(natslab.Within(t))
+	}
+	if err == nil {
+		err = m.Stop()
+	}
+	if err != nil {
+		t.Errorf("a RoleManager: %v", err)
+	}
+	for _, bucket := range []string{"b", "roles"} {
+		s, err := natslab.JetStream(t, nc).Stream(natslab.Within(t), "KV_"+bucket)
+		if err != nil || s.CachedInfo().Config.MaxBytes != 1<<20 {
+			t.Errorf("%s: %+v, %v", bucket, s, err)
+		}
 	}
 }
 
