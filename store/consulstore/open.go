@@ -31,8 +31,8 @@ const (
 // ([Options.Prefix]). With the scheme consuls, or with any of ca, cert and key,
 // the connection is by TLS: ca is a file with the certificates that vouch for
 // the agent's (default: the system's), cert and key are files with a
-// certificate of the client's own. They are read at each handshake. dc names another datacenter than the
-// agent's. What the URL does not say is taken from Consul's own environment
+// certificate of the client's own. They are read at each handshake. dc names
+// another datacenter than the agent's. What the URL does not say is taken from Consul's own environment
 // variables (CONSUL_HTTP_TOKEN, CONSUL_CACERT, …).
 func Driver() store.Driver {
 	return store.Driver{

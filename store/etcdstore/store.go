@@ -35,7 +35,8 @@ type Options struct {
 	// watches. Zero means [DefaultTimeout].
 	Timeout time.Duration
 	// Logger hears, at level error, of a panic in a function that a watch was
-	// given and, at level warning, of a watch of etcd that broke off. Nil is silent.
+	// given and, at level warning, of a watch of etcd that broke off. Nil
+	// is silent.
 	Logger *slog.Logger
 }
 

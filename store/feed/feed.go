@@ -50,8 +50,7 @@ type Options struct {
 	// Timeout bounds one read. Default: 5 s.
 	Timeout time.Duration
 	// Logger is told of panics in functions that a watch was given, at level
-	// error, and of news that break off, at level warning. Nil is
-	// silent.
+	// error, and of news that break off, at level warning. Nil is silent.
 	Logger *slog.Logger
 }
 

@@ -93,7 +93,7 @@ type lookups struct {
 	// groups returns the groups of the bucket that the flags name, none if that
 	// takes too long.
 	groups func(flags map[string]string) []cobra.Completion
-	// candidates returns those of a group that answer the roll call.
+	// candidates returns the candidates of a group that answer the roll call.
 	candidates func(group string, flags map[string]string) []cobra.Completion
 	// contexts returns the names of the NATS contexts.
 	contexts func() []cobra.Completion

@@ -64,9 +64,9 @@ func groups(ctx context.Context, s *app.Session, flags map[string]string) (names
 	return names
 }
 
-// candidates returns those of a group that answer the roll call.
+// candidates returns the candidates of a group that answer the roll call.
 func candidates(ctx context.Context, s *app.Session, group string) (names []cobra.Completion) {
-	// What has been heard by then is better than nothing.
+	// Some candidates may have answered when the time is up.
 	ctx, cancel := context.WithTimeout(ctx, Budget/2)
 	defer cancel()
 	all, _ := s.RollCall(ctx, group)

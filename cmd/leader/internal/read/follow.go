@@ -39,8 +39,8 @@ type board struct {
 
 // follow shows the groups until ctx is done.
 //
-// On a terminal the table is drawn anew, trouble first; in a file or a pipe that would be
-// without end and of no use, and each change is a line.
+// On a terminal it redraws the table, trouble first. In a file or a pipe the
+// output would grow without end, so each change is a line.
 func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session, st app.Registers) error {
 	b := &board{cmd: c, out: std.Out, details: newDetails(s), hidden: hides(c.Pattern, c.All), groups: make(map[string]Group), left: make(map[string]bool)}
 	var stop func()
@@ -50,7 +50,7 @@ func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session
 	if !ok || !term.IsTerminal(f.Fd()) || c.Output == "json" || c.Env.Get("TERM") == "dumb" {
 		return observe(ctx, st, c.Pattern, std.Err, b.run)
 	}
-	b.screen = newPager(std)
+	b.screen = newPager(std, c.Bare)
 	b.cmd.Sort = cmp.Or(b.cmd.Sort, "trouble")
 	ctx, cancel := context.WithCancel(ctx)
 	observed := make(chan error, 1)

@@ -83,6 +83,13 @@ func TestAListThatIsFollowedScrolls(t *testing.T) {
 	if got := p.View().Content; got != "head\none" {
 		t.Errorf("%q", got)
 	}
+	bare := &pager{bare: true}
+	bare.Update(tea.WindowSizeMsg{Width: 10, Height: 5})
+	bare.Update(lines)
+	bare.Update(tea.KeyPressMsg{Code: tea.KeyDown})
+	if got := bare.View().Content; !strings.HasPrefix(got, "line 1\nline 2\n") {
+		t.Errorf("without headers: %q", got)
+	}
 }
 
 func TestTroubleIsShownFirst(t *testing.T) {

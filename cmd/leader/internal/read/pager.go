@@ -13,9 +13,10 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 )
 
-// A pager shows lines on the whole terminal, of which the first stays when the
-// others scroll.
+// A pager shows lines on the whole terminal. The first line is a head, which
+// stays when the other lines scroll.
 type pager struct {
+	bare          bool // there is no head
 	lines         []string
 	from          int // how many lines are scrolled away
 	width, height int
@@ -26,12 +27,12 @@ type screenful []string
 
 // newPager returns the program of a pager, which ends with q or Ctrl-C where
 // the standard input is a terminal. Signals are left to the caller.
-func newPager(std app.Streams) *tea.Program {
+func newPager(std app.Streams, bare bool) *tea.Program {
 	var keys io.Reader
 	if in, ok := std.In.(*os.File); ok && term.IsTerminal(in.Fd()) {
 		keys = in
 	}
-	return tea.NewProgram(&pager{width: 80, height: 24}, tea.WithInput(keys), tea.WithOutput(std.Out), tea.WithoutSignalHandler())
+	return tea.NewProgram(&pager{bare: bare, width: 80, height: 24}, tea.WithInput(keys), tea.WithOutput(std.Out), tea.WithoutSignalHandler())
 }
 
 // Init implements [tea.Model].
@@ -62,13 +63,20 @@ func (p *pager) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			p.from = len(p.lines)
 		}
 	}
-	p.from = max(0, min(p.from, len(p.lines)-1-p.room()))
+	p.from = max(0, min(p.from, len(p.lines)-p.heads()-p.room()))
 	return p, nil
+}
+
+func (p *pager) heads() int {
+	if p.bare {
+		return 0
+	}
+	return 1
 }
 
 // room returns the number of lines between the head and the last line, which
 // counts the hidden ones.
-func (p *pager) room() int { return max(1, p.height-2) }
+func (p *pager) room() int { return max(1, p.height-1-p.heads()) }
 
 // more returns the last line, with the number of hidden lines above and below.
 func more(before, after int) string {
@@ -79,8 +87,8 @@ func more(before, after int) string {
 func (p *pager) View() tea.View {
 	var shown []string
 	if len(p.lines) > 0 {
-		rest := p.lines[1+p.from:]
-		shown = append(shown, p.lines[0])
+		rest := p.lines[p.heads()+p.from:]
+		shown = append(shown, p.lines[:p.heads()]...)
 		shown = append(shown, rest[:min(len(rest), p.room())]...)
 		if hidden := len(p.lines) - len(shown); hidden > 0 {
 			shown = append(shown, more(p.from, hidden-p.from))
