@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ConnectWithin is Connect with a bound for all servers of the URL together,
-// where nats.Timeout bounds each server. The bound ends when the connection is
-// established.
+// ConnectWithin is Connect that dials no server of the URL after d. nats.Timeout
+// alone bounds each server, and so multiplies with their number. The bound ends
+// when the connection is established.
 func (s Settings) ConnectWithin(d time.Duration, name string, opts ...nats.Option) (*nats.Conn, error) {
 	given := nats.GetDefaultOptions()
 	for _, opt := range append(slices.Clone(s.Options), opts...) {
@@ -24,7 +24,8 @@ func (s Settings) ConnectWithin(d time.Duration, name string, opts ...nats.Optio
 	return s.Connect(name, append(slices.Clone(opts), nats.SetCustomDialer(b))...)
 }
 
-// A dialer gives up at until. When over is set, it dials with timeout.
+// A dialer makes no connection after until. When over is set, it dials with
+// timeout.
 type dialer struct {
 	through nats.CustomDialer // a proxy's, nil for none
 	timeout time.Duration     // of each dial that follows
@@ -42,30 +43,5 @@ func (b *dialer) Dial(network, address string) (net.Conn, error) {
 	if b.through != nil {
 		dial = b.through.Dial
 	}
-	c, err := dial(network, address)
-	if err != nil {
-		return nil, err
-	}
-	return &conn{c, b}, nil
-}
-
-// A conn limits its deadlines to the dialer's. The client waits for the
-// server's greeting with a deadline.
-type conn struct {
-	net.Conn
-
-	of *dialer
-}
-
-// SetDeadline implements [net.Conn].
-func (c *conn) SetDeadline(t time.Time) error { return c.Conn.SetDeadline(c.of.bounded(t)) }
-
-// SetReadDeadline implements [net.Conn].
-func (c *conn) SetReadDeadline(t time.Time) error { return c.Conn.SetReadDeadline(c.of.bounded(t)) }
-
-func (b *dialer) bounded(t time.Time) time.Time {
-	if b.over.Load() || t.IsZero() || t.Before(b.until) {
-		return t
-	}
-	return b.until
+	return dial(network, address)
 }
