@@ -215,6 +215,8 @@ func TestCaretakerNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 	if r.Outcome != "done" || r.From == nil || r.Reason != leader.ReasonVacated {
 		t.Errorf("%+v", r)
 	}
+	// Until another leads, step-down has nobody to ask.
+	u.run(0, "wait", steered)
 	for _, verb := range []string{"step-down", "pause"} {
 		if _, stderr := u.run(5, verb, steered, "--yes"); !strings.Contains(stderr, "$KV.leaders._ctl.reports") {
 			t.Errorf("%s: stderr %q", verb, stderr)
