@@ -278,7 +278,7 @@ func TestADeadLeaderLeadsNoMore(t *testing.T) {
 			t.Errorf("%s: %s", line, out)
 		}
 	}
-	if _, stderr := l.run(4, "step-down", "reports", "--yes"); !strings.Contains(stderr, `expired ("\"gone\" has not renewed since `) {
+	if _, stderr := l.run(4, "step-down", "reports", "--yes"); !strings.Contains(stderr, `expired ("gone has not renewed since `) {
 		t.Errorf("step-down: %s", stderr)
 	}
 }

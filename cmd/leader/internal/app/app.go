@@ -82,6 +82,7 @@ type Session struct {
 	candidates sync.Once         // makes shared
 	shared     Registers
 	sharedErr  error
+	asking     questioning
 
 	command   string
 	elsewhere Registers // nil on NATS

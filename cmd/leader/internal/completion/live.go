@@ -55,6 +55,9 @@ func groups(ctx context.Context, s *app.Session, flags map[string]string) (names
 	if err != nil {
 		return nil
 	}
+	// A record may have to be watched for as long as the time allows.
+	ctx, cancel := context.WithTimeout(ctx, Budget/2)
+	defer cancel()
 	for _, info := range s.Standings(ctx, infos) {
 		if info.Reason == leader.ReasonForgotten && flags["all"] == "" {
 			continue // as leader ls leaves it out

@@ -49,7 +49,7 @@ func (e *examination) group(ctx context.Context, st store.Store) {
 	switch {
 	case now.Last != "":
 		l.Add("group", finding.Fail, start+group, "nobody leads group %q: %q has not renewed since %s, and nobody has taken over; %s",
-			group, now.Last, now.StoredAt.Local().Format(time.DateTime), heard(candidates, barred))
+			group, now.Last, now.Renewed.Local().Format(time.DateTime), heard(candidates, barred))
 	case now.ID == "" && now.Reason == leader.ReasonAbsent:
 		l.Add("group", finding.Info, "", "nobody has led group %q yet; %s", group, heard(candidates, barred))
 	case now.ID == "" && !state.Paused:

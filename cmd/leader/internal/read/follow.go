@@ -42,7 +42,9 @@ type board struct {
 // On a terminal it redraws the table, trouble first. In a file or a pipe the
 // output would grow without end, so each change is a line.
 func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session, st app.Registers) error {
-	b := &board{cmd: c, out: std.Out, details: newDetails(s), hidden: hides(c.Pattern, c.All), groups: make(map[string]Group), left: make(map[string]bool)}
+	d := newDetails(s)
+	d.patience = 2 * enough // in which nothing is shown
+	b := &board{cmd: c, out: std.Out, details: d, hidden: hides(c.Pattern, c.All), groups: make(map[string]Group), left: make(map[string]bool)}
 	var stop func()
 	b.pauses, stop = watchPauses(ctx, st, c.Pattern)
 	defer stop()
@@ -195,7 +197,7 @@ func (b *board) renew(info leader.LeaderInfo) error {
 		return b.print(g)
 	}
 	// By the record, and so by the leader's clock: the server was asked once.
-	g.until, g.Renewed, g.Stored = info.Until, info.Renewed, false
+	g.info, g.Renewed, g.Stored = info, info.Renewed, false
 	b.groups[info.Group] = g
 	return nil
 }

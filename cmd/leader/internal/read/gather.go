@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,16 +53,21 @@ func gather(ctx context.Context, s *app.Session, st store.Store, pattern string)
 // up with its first failure.
 type details struct {
 	history func(ctx context.Context, pattern string) []advisory.Advisory
-	record  source[stored]
+	record  source[app.Standing]
 	leader  source[rollcall.Candidate]
+	// atOnce is for how many groups the sources are asked side by side.
+	atOnce int
+	// patience bounds the answers for all groups.
+	patience time.Duration
 }
 
 // A source answers questions about one group. failed is shared by all
 // questions, since the right to ask is missing for all groups alike: else a
-// list would wait for each.
+// list would wait for each. within bounds one question.
 type source[T any] struct {
 	ask    func(context.Context, Group) (T, error)
 	failed *atomic.Bool
+	within time.Duration
 }
 
 // try asks the source, unless it has failed before. No error is returned: what
@@ -70,7 +76,7 @@ func (s source[T]) try(ctx context.Context, g Group) (answer T) {
 	if s.failed.Load() {
 		return answer
 	}
-	ctx, cancel := context.WithTimeout(ctx, enough)
+	ctx, cancel := context.WithTimeout(ctx, s.within)
 	defer cancel()
 	answer, err := s.ask(ctx, g)
 	if err != nil {
@@ -79,43 +85,34 @@ func (s source[T]) try(ctx context.Context, g Group) (answer T) {
 	return answer
 }
 
-// stored is what the server says of a record, if it says anything.
-type stored struct {
-	at       time.Time
-	revision uint64
-}
-
-// storedAs adds what the server says of the group's record.
-func (g Group) storedAs(s stored) Group {
-	if s.at.IsZero() {
-		return g
-	}
-	return g.withRecord(s.at, s.revision, time.Now())
-}
-
 // newDetails returns what asks the sources of a session, each of which starts
-// afresh.
+// afresh. A store elsewhere than on NATS is the only source, and may have to be
+// watched for long ([app.Session.Stand]).
 func newDetails(s *app.Session) *details {
-	return &details{
-		history: func(ctx context.Context, pattern string) []advisory.Advisory { return latest(ctx, s, pattern) },
-		record: source[stored]{func(ctx context.Context, g Group) (stored, error) {
-			at, revision, err := s.StoredAt(ctx, g.Group)
-			return stored{at, revision}, err
-		}, new(atomic.Bool)},
-		leader: source[rollcall.Candidate]{func(ctx context.Context, g Group) (rollcall.Candidate, error) {
-			return leaderOf(ctx, s, g)
-		}, new(atomic.Bool)},
+	d := &details{atOnce: 32, patience: 2 * enough}
+	limit := enough
+	if s.Elsewhere() != nil {
+		d.atOnce, d.patience, limit = math.MaxInt, s.Timeout, s.Timeout
 	}
+	d.history = func(ctx context.Context, pattern string) []advisory.Advisory { return latest(ctx, s, pattern) }
+	d.record = source[app.Standing]{func(ctx context.Context, g Group) (app.Standing, error) {
+		return s.Stand(ctx, g.info)
+	}, new(atomic.Bool), limit}
+	d.leader = source[rollcall.Candidate]{func(ctx context.Context, g Group) (rollcall.Candidate, error) {
+		return leaderOf(ctx, s, g)
+	}, new(atomic.Bool), enough}
+	return d
 }
 
-// complete fills in what can be known of the groups, in 1.25 s if nobody
-// answers, and in 2 s at most. Groups are asked for side by side, and no more
-// than 32 at a time: each is a request or two to servers that have other work.
+// complete fills in what can be known of the groups: on NATS in 1.25 s if nobody
+// answers, and in 2 s at most. Groups are asked for side by side, and on NATS no
+// more than 32 at a time: each is a request or two to servers that have other
+// work.
 func (d *details) complete(ctx context.Context, pattern string, groups []Group) {
-	ctx, cancel := context.WithTimeout(ctx, 2*enough)
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	p := d.remember(ctx, pattern)
-	turns := make(chan struct{}, 32)
+	turns := make(chan struct{}, min(d.atOnce, len(groups)))
 	var all sync.WaitGroup
 	for i := range groups {
 		turns <- struct{}{}
@@ -157,7 +154,7 @@ func (d *details) remember(ctx context.Context, pattern string) *past {
 // know: a roll call reaches every candidate of the group, and each of them
 // answers.
 func (d *details) of(ctx context.Context, g Group, p *past) Group {
-	var kept stored
+	var kept app.Standing
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -166,7 +163,7 @@ func (d *details) of(ctx context.Context, g Group, p *past) Group {
 	inTime := within(ctx, soon, p.known, asked)
 	told := func() Group {
 		all := p.latest[g.Group]
-		return g.withHistory(all[leader.EventPromoted], all[leader.EventDemoted]).storedAs(kept)
+		return g.withHistory(all[leader.EventPromoted], all[leader.EventDemoted]).withStanding(kept, time.Now())
 	}
 	var itself rollcall.Candidate
 	if g.Leader != "" && (!inTime || told().Since.IsZero()) {
@@ -178,7 +175,7 @@ func (d *details) of(ctx context.Context, g Group, p *past) Group {
 		g = g.since(itself.Since)
 		g.Reason = itself.Reason
 	}
-	return g.since(g.began)
+	return g.since(began(g.info))
 }
 
 // within reports whether all channels are closed within a time. It waits for

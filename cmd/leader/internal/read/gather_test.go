@@ -41,23 +41,44 @@ var (
 
 // answers are details of which a store and a leader say this.
 func answers(kept stored, itself rollcall.Candidate) *details {
+	return sources(
+		func(context.Context, string) []advisory.Advisory { return nil }, kept.stand,
+		func(context.Context, Group) (rollcall.Candidate, error) { return itself, nil },
+	)
+}
+
+func sources(
+	history func(context.Context, string) []advisory.Advisory,
+	record func(context.Context, Group) (app.Standing, error),
+	itself func(context.Context, Group) (rollcall.Candidate, error),
+) *details {
 	return &details{
-		func(context.Context, string) []advisory.Advisory { return nil },
-		source[stored]{func(context.Context, Group) (stored, error) { return kept, nil }, new(atomic.Bool)},
-		source[rollcall.Candidate]{func(context.Context, Group) (rollcall.Candidate, error) { return itself, nil }, new(atomic.Bool)},
+		history, source[app.Standing]{record, new(atomic.Bool), enough}, source[rollcall.Candidate]{itself, new(atomic.Bool), enough}, 32, 2 * enough,
 	}
 }
 
+// stored is what a server says of a record, if it says anything.
+type stored struct {
+	at       time.Time
+	revision uint64
+}
+
+func (s stored) stand(_ context.Context, g Group) (app.Standing, error) {
+	return app.Judge(g.info, s.at, s.revision, time.Now()), nil
+}
+
+// led is a group that w leads.
+func led(group string, term uint64) Group {
+	return groupOf(leader.LeaderInfo{Group: group, ID: "w", Term: term, Until: time.Now().Add(time.Minute)}, time.Now())
+}
+
 func TestWhoMayAskNobodyIsNotKeptWaitingForOneAfterTheOther(t *testing.T) {
-	answered := source[stored]{func(context.Context, Group) (stored, error) {
-		return stored{at: time.Now(), revision: 9}, nil
-	}, new(atomic.Bool)}
-	for name, record := range map[string]source[stored]{
-		"but the records": answered, "at all": {unanswered[stored], new(atomic.Bool)},
+	for name, record := range map[string]func(context.Context, Group) (app.Standing, error){
+		"but the records": stored{time.Now(), 9}.stand, "at all": unanswered[app.Standing],
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			d := &details{noHistory, record, source[rollcall.Candidate]{unanswered[rollcall.Candidate], new(atomic.Bool)}}
-			groups := []Group{{Group: "a", Leader: "w", Term: 7}, {Group: "b", Leader: "w", Term: 8}}
+			d := sources(noHistory, record, unanswered[rollcall.Candidate])
+			groups := []Group{led("a", 7), led("b", 8)}
 			begin := time.Now()
 			d.complete(t.Context(), ">", groups)
 			if took := time.Since(begin); took > 1250*time.Millisecond {
@@ -85,15 +106,13 @@ func TestALeaderIsAskedForWhatNobodyElseKnows(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var asked atomic.Bool
-			d := &details{
-				c.history,
-				source[stored]{func(context.Context, Group) (stored, error) { return stored{}, errNever }, new(atomic.Bool)},
-				source[rollcall.Candidate]{func(context.Context, Group) (rollcall.Candidate, error) {
+			d := sources(c.history,
+				func(context.Context, Group) (app.Standing, error) { return app.Standing{}, errNever },
+				func(context.Context, Group) (rollcall.Candidate, error) {
 					asked.Store(true)
 					return rollcall.Candidate{Since: began, Reason: leader.ReasonVacant}, nil
-				}, new(atomic.Bool)},
-			}
-			groups := []Group{{Group: "a", Leader: "w", Term: 7}}
+				})
+			groups := []Group{led("a", 7)}
 			d.complete(t.Context(), ">", groups)
 			if asked.Load() != c.asked || !groups[0].Since.Equal(began) || groups[0].Reason != leader.ReasonVacant {
 				t.Errorf("%s: asked %v, %+v", name, asked.Load(), groups[0])
@@ -135,28 +154,30 @@ func TestWhatNobodyElseKnowsTheRecordSays(t *testing.T) {
 	}
 }
 
-// The clock of a leader may be wrong: by it nobody is called dead, and
+// The clock of a leader may be wrong: by it alone nobody is called dead, and
 // nothing that is printed fails.
 func TestAClockThatIsWrongIsShownAndNoMore(t *testing.T) {
-	now := renewed
 	for _, wrong := range []time.Time{time.UnixMilli(1), time.Date(6429, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		info := leader.LeaderInfo{Group: "g", ID: "a", Term: 7, Acquired: wrong, Renewed: wrong, Until: now.Add(time.Second)}
-		groups := []Group{groupOf(info, now)}
-		answers(stored{}, rollcall.Candidate{}).complete(t.Context(), ">", groups)
-		g := groups[0]
-		if g.Leader == "" || g.LeaseLeft != 1000 {
-			t.Errorf("%+v", g)
-		}
-		b, err := json.Marshal(g)
-		if err != nil || !strings.Contains(string(b), `"since":"`+wrong.UTC().Format(time.RFC3339Nano)+`"`) {
-			t.Errorf("%s, %v", b, err)
-		}
-		r := table(groups, now)
-		for _, head := range []string{"SINCE", "LEASE", "RENEWED"} {
-			if cell := r.Rows[0][slices.Index(r.Head, head)]; cell == "" {
-				t.Errorf("%s: %q", head, cell)
+		synctest.Test(t, func(t *testing.T) {
+			now := time.Now()
+			info := leader.LeaderInfo{Group: "g", ID: "a", Term: 7, Acquired: wrong, Renewed: wrong, Until: now.Add(time.Second)}
+			groups := []Group{groupOf(info, now)}
+			answers(stored{}, rollcall.Candidate{}).complete(t.Context(), ">", groups)
+			g := groups[0]
+			if g.Leader == "" || g.LeaseLeft != 1000 {
+				t.Errorf("%+v", g)
 			}
-		}
+			b, err := json.Marshal(g)
+			if err != nil || !strings.Contains(string(b), `"since":"`+wrong.UTC().Format(time.RFC3339Nano)+`"`) {
+				t.Errorf("%s, %v", b, err)
+			}
+			r := table(groups, now)
+			for _, head := range []string{"SINCE", "LEASE", "RENEWED"} {
+				if cell := r.Rows[0][slices.Index(r.Head, head)]; cell == "" {
+					t.Errorf("%s: %q", head, cell)
+				}
+			}
+		})
 	}
 }
 

@@ -22,7 +22,9 @@ type Group struct {
 	// or the last one. Whoever holds the record leads no more when the server has
 	// stored no renewal for longer than the lease is good for, by the clocks of
 	// the server and of this host. Where the store does not say when it stored
-	// the record, the holder is taken to lead.
+	// the record, the lease must have run out by the leader's clock, and the
+	// record must not change while this command watches it: for a third of the
+	// lease, or for as long as --timeout allows.
 	Leader string `json:"leader,omitempty"`
 	Term   uint64 `json:"term,omitempty"`
 	// Last is who led last, in a vacant group of which that is known.
@@ -69,9 +71,8 @@ type Group struct {
 	// Stored reports whether Renewed is by the store's clock.
 	Stored bool `json:"-"`
 
-	until time.Time
-	// began is since when the group stands as it does, by the record.
-	began time.Time
+	// info is the content of the record.
+	info leader.LeaderInfo
 }
 
 // groupOf is a group as its record alone tells. Since is not set: others may
@@ -81,7 +82,7 @@ func groupOf(info leader.LeaderInfo, now time.Time) Group {
 		Group: info.Group, Leader: info.ID, Term: info.Term, Transitions: info.Transitions,
 		Priority: info.Priority, Version: info.Version, Address: info.Address, ConnectionParams: info.ConnectionParams, Meta: info.Meta,
 		Reason: info.Reason, By: info.By, Why: info.Why, Successor: info.Successor, Correlation: info.Correlation,
-		Renewed: renewedBy(info), until: info.Until, began: began(info),
+		Renewed: renewedBy(info), info: info,
 	}
 	return g.asOf(now)
 }
@@ -112,27 +113,34 @@ func began(info leader.LeaderInfo) time.Time {
 func (g Group) asOf(now time.Time) Group {
 	g.LeaseLeft = 0
 	if g.Leader != "" {
-		g.LeaseLeft = max(0, g.until.Sub(now).Milliseconds())
+		g.LeaseLeft = max(0, g.info.Until.Sub(now).Milliseconds())
 	}
 	return g
 }
 
-// withRecord adds when the record was written, as which revision, and judges by
-// that whether its holder still leads.
-func (g Group) withRecord(at time.Time, revision uint64, now time.Time) Group {
-	if g.Leader == "" {
-		return g.since(at)
-	}
-	s := app.Judge(leader.LeaderInfo{Group: g.Group, ID: g.Leader, Term: g.Term, Transitions: g.Transitions, Correlation: g.Correlation, Until: g.until}, at, revision, now)
-	if s.ID == "" {
+// withStanding adds whether the holder of the record still leads and, if the
+// store reports it, when it stored the record. The zero Standing adds nothing.
+func (g Group) withStanding(s app.Standing, now time.Time) Group {
+	stored := !s.StoredAt.IsZero()
+	switch {
+	case s.Group == "":
+		return g
+	case s.Last != "":
 		dead := groupOf(s.LeaderInfo, now)
-		dead.Last, dead.Since, dead.Renewed, dead.Stored = s.Last, s.Ended, at, true
+		dead.Last, dead.Since, dead.Stored = s.Last, s.Ended, stored
 		return dead
+	case s.ID != g.Leader, s.Term != g.Term:
+		return groupOf(s.LeaderInfo, now) // it changed while it was watched
+	case s.ID == "":
+		return g.since(s.StoredAt)
 	}
-	g.Renewed, g.Stored, g.until = at, true, s.Until
+	g.info.Until, g.Stored = s.Until, stored
+	if g.Renewed = renewedBy(s.LeaderInfo); stored {
+		g.Renewed = s.StoredAt
+	}
 	g = g.asOf(now)
-	if revision == g.Term {
-		return g.since(at) // the latest write is the acquisition itself
+	if stored && s.Revision == g.Term {
+		return g.since(s.StoredAt) // the latest write is the acquisition itself
 	}
 	return g
 }

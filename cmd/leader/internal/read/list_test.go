@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
 
@@ -29,13 +30,14 @@ func TestTransitionsAreShown(t *testing.T) {
 
 func TestALeaderWhoseLeaseHasRunOutLeadsNoMore(t *testing.T) {
 	now := time.Now().UTC()
-	g := Group{Group: "reports", Leader: "w", Term: 1, Address: "host", Reason: leader.ReasonVacant, until: now.Add(20 * time.Second)}
+	g := groupOf(leader.LeaderInfo{Group: "reports", ID: "w", Term: 1, Address: "host", Until: now.Add(20 * time.Second)}, now)
+	g.Reason = leader.ReasonVacant
 	for renewed, want := range map[time.Duration]Group{
 		15 * time.Second: {Leader: "w", Address: "host", Reason: leader.ReasonVacant, LeaseLeft: 5000},
 		21 * time.Second: {Leader: "w", Address: "host", Reason: leader.ReasonVacant}, // clocks may be apart
 		5 * time.Minute:  {Last: "w", Reason: leader.ReasonExpired, Since: now.Add(20*time.Second - 5*time.Minute)},
 	} {
-		got := g.withRecord(now.Add(-renewed), 2, now)
+		got := g.withStanding(app.Judge(g.info, now.Add(-renewed), 2, now), now)
 		if got.Leader != want.Leader || got.Last != want.Last || got.Address != want.Address || got.Reason != want.Reason ||
 			got.LeaseLeft != want.LeaseLeft || !got.Since.Equal(want.Since) || !got.Renewed.Equal(now.Add(-renewed)) {
 			t.Errorf("renewed %v ago: %+v", renewed, got)
@@ -106,7 +108,7 @@ func TestAListThatIsFollowedSaysOnceThatALeaderIsDead(t *testing.T) {
 	info := leader.LeaderInfo{Group: "g", ID: "a", Term: 7, Acquired: acquired, Renewed: renewed, Until: renewed.Add(time.Second)}
 	var out bytes.Buffer
 	b := &board{cmd: ListCommand{Format: output.Format{Output: "json"}}, out: &out, present: true, hidden: func(leader.LeaderInfo) bool { return false },
-		groups: map[string]Group{"g": groupOf(info, renewed).withRecord(died, 8, renewed)}}
+		groups: map[string]Group{"g": groupOf(info, renewed).withStanding(app.Judge(info, died, 8, renewed), renewed)}}
 	expired := leader.LeaderInfo{Group: "g", Term: 7, Reason: leader.ReasonExpired}
 	if err := b.take(t.Context(), observed{info: expired, at: renewed.Add(time.Second)}); err != nil || out.Len() != 0 {
 		t.Errorf("said again: %s, %v", out.String(), err)
@@ -122,7 +124,7 @@ func TestAListThatIsFollowedSaysOnceThatALeaderIsDead(t *testing.T) {
 // ls -w is told of renewals by records alone.
 func TestAListThatIsFollowedSaysWhenTheLeaderRenewedLast(t *testing.T) {
 	info := leader.LeaderInfo{Group: "g", ID: "a", Term: 7, Acquired: acquired, Renewed: acquired, Until: acquired.Add(time.Second)}
-	b := &board{groups: map[string]Group{"g": groupOf(info, acquired).withRecord(acquired.Add(time.Millisecond), 8, acquired)}}
+	b := &board{groups: map[string]Group{"g": groupOf(info, acquired).withStanding(app.Judge(info, acquired.Add(time.Millisecond), 8, acquired), acquired)}}
 	info.Renewed = renewed
 	if err := b.renew(info); err != nil {
 		t.Error(err)

@@ -33,7 +33,9 @@ func (ListCommand) Help() string {
 SINCE is when the term began or, of a vacant group, when the last one ended. It is known from the history (leader history
 enable), from the store if that says when it stored a record (NATS does) and nobody has written it since, from the leader if it answers
 (leader get says who does), and else from the record. What these last two say is by the leader's clock. LEASE is how long nobody else would lead if the leader fell silent now. A leader whose lease has run out leads no more, whatever
-its record says: by the clocks of the server and of this host, if the store says when it stored the record. CHANGE is why the last
+its record says: by the clocks of the server and of this host, if the store says when it stored the record. Other stores do not, and
+the leader's clock may be wrong. If the lease has run out by that clock, the command watches the record: for a third of
+the lease, or for as long as --timeout allows. If the record does not change, its holder leads no more. CHANGE is why the last
 leader left, if the history knows that, or else how the present one came to lead; of a group that is paused, by whom.
 
 Columns of -o wide: why (in the words of who asked for the change, or who paused the group), the latest renewal (by the clock of the store if it says when,

@@ -74,7 +74,7 @@ func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
 	switch {
 	// First, since time may have been up just after.
 	case w.fits:
-		g := w.last.since(w.last.began) // nobody else is asked, since that takes time
+		g := w.last.since(began(w.last.info)) // nobody else is asked, since that takes time
 		if g.Leader == "" {
 			g = g.withPause(paused.now(limited)) // why nobody leads
 		}
@@ -128,7 +128,7 @@ func (w *waiting) take(ctx context.Context, x observed) {
 	}
 	w.last = groupOf(x.info, time.Now())
 	if x.info.ID != "" && !x.renewed {
-		w.last = w.last.storedAs(w.details.record.try(ctx, w.last))
+		w.last = w.last.withStanding(w.details.record.try(ctx, w.last), time.Now())
 	}
 	switch {
 	case w.cmd.Vacant:

@@ -29,19 +29,28 @@ func (d *desk) say(format string, args ...any) {
 	fmt.Fprintln(d.std.Err, output.Printable(fmt.Sprintf(format, args...)))
 }
 
-// state is what is asked of the group and who leads it now. It has a timeout of its
-// own, since a person may take any time to answer what confirm asks after it.
+// state is what is asked of the group and who holds its record. It has a timeout
+// of its own, since a person may take any time to answer what confirm asks after
+// it.
 func (d *desk) state(ctx context.Context) (leader.ControlState, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
 	defer cancel()
-	s, err := d.control.State(ctx, d.flags.Group)
+	return d.control.State(ctx, d.flags.Group)
+}
+
+// led is state with who leads now, which may take all of the time but a
+// share.
+func (d *desk) led(ctx context.Context, kept time.Duration) (leader.ControlState, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout-kept)
+	defer cancel()
+	s, err := d.state(ctx)
 	if err != nil {
 		return s, err
 	}
 	led := d.session.Standings(ctx, []leader.LeaderInfo{s.Leader})[0]
 	s.Leader = led.LeaderInfo
 	if led.Last != "" {
-		s.Leader.Why = fmt.Sprintf("%q has not renewed since %s", led.Last, led.StoredAt.Local().Format(time.DateTime))
+		s.Leader.Why = fmt.Sprintf("%s has not renewed since %s", led.Last, led.Renewed.Local().Format(time.DateTime))
 	}
 	return s, nil
 }
@@ -50,7 +59,7 @@ func (d *desk) state(ctx context.Context) (leader.ControlState, error) {
 // leads that is an error: a script that empties a host must hear that it has
 // emptied nothing.
 func (d *desk) replace(ctx context.Context, r leader.Request) error {
-	s, err := d.state(ctx)
+	s, err := d.led(ctx, 0)
 	switch {
 	case err != nil:
 		return err
@@ -132,7 +141,7 @@ func listed(names []string) string {
 // meant for whoever leads, and for all who would. A group that is paused
 // already stays so in the first name, and the user is told in which.
 func (d *desk) pause(ctx context.Context) error {
-	s, err := d.state(ctx)
+	s, err := d.led(ctx, d.flags.Timeout/2)
 	if err != nil {
 		return err
 	}
@@ -153,7 +162,7 @@ func (d *desk) pause(ctx context.Context) error {
 // resume ends a pause. That there is none is no error: what is wanted is so
 // already, and a script may be repeated.
 func (d *desk) resume(ctx context.Context) error {
-	s, err := d.state(ctx)
+	s, err := d.led(ctx, d.flags.Timeout/2)
 	if err != nil {
 		return err
 	}

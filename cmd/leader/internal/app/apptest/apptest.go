@@ -1,0 +1,37 @@
+// Package apptest gives tests of commands a store that is no bucket of NATS.
+package apptest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// Elsewhere returns a target on a store that is no bucket of NATS: its records
+// are those of st, and it does not report when it stored them.
+func Elsewhere(st *memstore.Store, timeout time.Duration) app.Target {
+	driver := store.Driver{Schemes: []string{"memory"}, Form: "memory://", Open: func(context.Context, *url.URL) (store.Opened, error) {
+		return unclosed{st}, nil
+	}}
+	return app.Target{Store: "memory://", Timeout: timeout, Kit: app.Kit{Drivers: []store.Driver{driver}}}
+}
+
+// unclosed is a store that outlives the session that opens it.
+type unclosed struct{ *memstore.Store }
+
+// Close does nothing.
+func (unclosed) Close() error { return nil }
+
+// Lead writes the record of a leader with a TTL of 20 s, in term 1, which
+// renewed it ago by its own clock.
+func Lead(tb testing.TB, st *memstore.Store, group, id string, ago time.Duration) {
+	tb.Helper()
+	at := time.Now().Add(-ago).UnixMilli()
+	st.Put(group, fmt.Appendf(nil, `{"id":%q,"token":"t","ttl":20000,"term":1,"acquired":%d,"renewed":%d}`, id, at, at))
+}
