@@ -49,11 +49,13 @@ connection, version, jetstream, bucket, expiry, replicas, mirror, sync, clock, r
 operator, caretaker, admin, paused, group; elsewhere than on NATS store, round-trip, paused and group.
 
 Of a store elsewhere than on NATS (--store) it tells what the store says of itself, the round trip, which groups are
-paused, and with --group who holds its record. The forms of its URL:
+paused, and with --group who leads it. The forms of its URL:
 
 ` + c.Forms + `
 domain and creds of a bucket of NATS are --js-domain and --creds. They take the place of what the environment says, and a flag
 that says something else is an error. Any other parameter is refused there.
+
+--timeout bounds each of the checks, so that a server which does not answer leaves a whole report.
 
 Exit status: 0; 1 if a finding is fail, with --strict also warn, or if no server is there; 2 wrong usage; 6 if no server
 answered in time.

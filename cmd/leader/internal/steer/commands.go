@@ -12,6 +12,8 @@ import (
 // results is the part of the help that all commands share.
 const results = `
 
+--timeout bounds the whole command, without the time in which it waits for your answer.
+
 Fields of -o json: operation, group, by, why, outcome, from (id, term, address), to (likewise), reason (why the
 leader's record says it left), drain_ms (from the request until the leader had left), gap_ms (how long nobody led). The outcome
 is done, filed (--no-wait), withdrawn, nothing-asked, or how it ended otherwise: other-successor, term-over, no-leader, timeout, broken-off (by a signal, or since the record cannot be read any more).

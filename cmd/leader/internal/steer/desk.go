@@ -20,7 +20,8 @@ type desk struct {
 	std     app.Streams
 	session *app.Session
 	control *leader.Control
-	force   bool // a successor of whom nothing is known is asked for, too
+	until   time.Time // the end of --timeout, which a question to the user puts off
+	force   bool      // a successor of whom nothing is known is asked for, too
 }
 
 // say prints one line for the user. Text of others in it must not steer the
@@ -29,24 +30,22 @@ func (d *desk) say(format string, args ...any) {
 	fmt.Fprintln(d.std.Err, output.Printable(fmt.Sprintf(format, args...)))
 }
 
-// state is what is asked of the group and who holds its record. It has a timeout
-// of its own, since a person may take any time to answer what confirm asks after
-// it.
+// state is what is asked of the group and who holds its record.
 func (d *desk) state(ctx context.Context) (leader.ControlState, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
+	ctx, cancel := context.WithDeadline(ctx, d.until)
 	defer cancel()
 	return d.control.State(ctx, d.flags.Group)
 }
 
-// led is state with who leads now, which may take all of the time but a
-// share.
+// led is state with who leads now. To find that out may take the time that is
+// left but for a share, which is kept for what follows.
 func (d *desk) led(ctx context.Context, kept time.Duration) (leader.ControlState, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout-kept)
-	defer cancel()
 	s, err := d.state(ctx)
 	if err != nil {
 		return s, err
 	}
+	ctx, cancel := context.WithDeadline(ctx, d.until.Add(-kept))
+	defer cancel()
 	led := d.session.Standings(ctx, []leader.LeaderInfo{s.Leader})[0]
 	s.Leader = led.LeaderInfo
 	if led.Last != "" {
@@ -106,7 +105,7 @@ func (d *desk) stands(ctx context.Context, id string) error {
 	}
 	var names []string
 	for range 2 { // one that is busy may miss the first call
-		ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
+		ctx, cancel := context.WithDeadline(ctx, d.until)
 		all, err := d.session.RollCall(ctx, d.flags.Group)
 		cancel()
 		if err != nil || len(all) == 0 {
@@ -183,7 +182,7 @@ func (d *desk) resume(ctx context.Context) error {
 // the exit status. Of one that is not there is nothing to report but the error.
 func (d *desk) ask(ctx context.Context, r leader.Request, before leader.ControlState) error {
 	r.Group, r.Why = d.flags.Group, d.flags.Why
-	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
+	ctx, cancel := context.WithDeadline(ctx, d.until)
 	defer cancel()
 	if d.flags.NoWait {
 		r, err := d.control.File(ctx, r)
@@ -283,7 +282,7 @@ func (d *desk) withdraw(ctx context.Context) error {
 	case s.Pending != p && s.Pending.Op != "":
 		return fmt.Errorf("leader: another request stands now: %s, which %q made%s; it is not taken back", s.Pending.Op, s.Pending.By, reason(s.Pending.Why))
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
+	ctx, cancel := context.WithDeadline(ctx, d.until)
 	defer cancel()
 	h.Request, err = d.control.File(ctx, leader.Request{Op: leader.OpStepDown, Group: d.flags.Group, Term: noTerm, Why: d.flags.Why})
 	if err != nil {

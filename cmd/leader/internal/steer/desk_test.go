@@ -38,7 +38,7 @@ func led(t *testing.T, through func(store.Store) store.Store) (*desk, leader.Con
 	}
 	return &desk{
 		flags: Flags{Target: app.Target{Timeout: time.Minute}, Format: output.Format{Output: "json"}, Group: "reports"},
-		std:   app.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, session: &app.Session{}, control: control,
+		std:   app.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, session: &app.Session{}, control: control, until: time.Now().Add(time.Minute),
 	}, state
 }
 
@@ -178,7 +178,7 @@ func TestOfARequestThatIsNotStoredThereIsNoReport(t *testing.T) {
 		}
 		defer control.Close()
 		var out, errs bytes.Buffer
-		d := &desk{flags: Flags{Target: app.Target{Timeout: time.Minute}, Group: "reports"}, std: app.Streams{Out: &out, Err: &errs}, session: &app.Session{}, control: control}
+		d := &desk{flags: Flags{Target: app.Target{Timeout: time.Minute}, Group: "reports"}, std: app.Streams{Out: &out, Err: &errs}, session: &app.Session{}, control: control, until: time.Now().Add(time.Minute)}
 		if err := d.ask(t.Context(), leader.Request{Op: leader.OpPause}, leader.ControlState{}); !errors.Is(err, store.ErrPermanent) || out.Len() > 0 {
 			t.Errorf("%v; reported: %s", err, &out)
 		}

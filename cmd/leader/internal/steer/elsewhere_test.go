@@ -26,10 +26,13 @@ type command interface {
 func elsewhere(t *testing.T, st *memstore.Store, of func(Flags) command) (said string, err error) {
 	t.Helper()
 	apptest.Lead(t, st, "reports", "gone", time.Hour)
-	f := Flags{Target: apptest.Elsewhere(st, 5*time.Second), Format: output.Format{Output: "json"}, Group: "reports", By: "ann", Yes: true}
 	var both bytes.Buffer
-	err = of(f).Run(t.Context(), app.Streams{Out: &both, Err: &both})
+	err = of(flags(st, 5*time.Second)).Run(t.Context(), app.Streams{Out: &both, Err: &both})
 	return both.String(), err
+}
+
+func flags(st app.Registers, timeout time.Duration) Flags {
+	return Flags{Target: apptest.Elsewhere(st, timeout), Format: output.Format{Output: "json"}, Group: "reports", By: "ann", Yes: true}
 }
 
 func TestSilentHolderIsNotAsked(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/x/term"
 
@@ -49,11 +50,15 @@ func (f Flags) run(ctx context.Context, std app.Streams, name string, work func(
 	if !f.Yes && !isTerminal(std) {
 		return fmt.Errorf("%w: --yes: is required where nobody can be asked (the standard input is no terminal)", app.ErrUsage)
 	}
+	began := time.Now()
 	s, err := f.Open(name)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	if f.Dev {
+		began = time.Now() // the start of the server does not count
+	}
 	// The rights of an operator cover one group's keys, so that the whole
 	// bucket is not watched.
 	st, err := s.Store()
@@ -64,7 +69,7 @@ func (f Flags) run(ctx context.Context, std app.Streams, name string, work func(
 	if err != nil {
 		return err
 	}
-	return work(ctx, &desk{flags: f, std: std, session: s, control: control})
+	return work(ctx, &desk{flags: f, std: std, session: s, control: control, until: began.Add(f.Timeout)})
 }
 
 // userAtHost names who sits here, as far as that is known.
@@ -99,6 +104,8 @@ func (d *desk) confirm(ctx context.Context, format string, args ...any) error {
 	if d.flags.Yes {
 		return nil
 	}
+	asked := time.Now()
+	defer func() { d.until = d.until.Add(time.Since(asked)) }()
 	fmt.Fprint(d.std.Err, "Go on? [y/N] ")
 	answer := make(chan string, 1)
 	go func() { // a read cannot be cancelled; it ends with the program

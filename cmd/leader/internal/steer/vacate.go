@@ -61,6 +61,8 @@ watching would show nothing, and is ended at once without --force, too. MAKE SUR
 or its host is off or cut off from all that it writes to. Else two act at the same time: a leader of this library until it hears of it, or
 at the latest until its lease runs out; another program for as long as it does not look.
 
+--timeout bounds the whole command, without the lease for which it watches and the time in which it waits for your answer.
+
 What changes after it was looked at is left alone in any case. It takes the right to write the group's key, as candidates have it.
 
 Fields of -o json: operation, group, by, why, outcome (done, or nothing-asked where nobody holds the record), from (id, term, address:
@@ -95,6 +97,8 @@ the history does, and what its control record says of past runs (leader run --on
 A record that somebody holds is watched for as long as its lease lasts, and left alone if it is renewed meanwhile. A record of another
 program has to be ended by leader vacate before. A group that is paused is not forgotten, since who returns would wait for
 the end of a pause that nobody remembers: leader resume GROUP --no-wait ends it.
+
+--timeout bounds the whole command, without the lease for which it watches and the time in which it waits for your answer.
 
 Candidates that still stand make the group return at once; the command says so if they answer the roll call. It takes the right to
 write the group's key, as candidates have it.
@@ -138,7 +142,11 @@ func (d *desk) vacate(ctx context.Context, force bool) error {
 	if err := d.confirm(ctx, "%s", d.vacateRisk(s, force)); err != nil {
 		return err
 	}
-	return d.end(ctx, opVacate, s, func(ctx context.Context) (leader.LeaderInfo, error) {
+	watched := s.Lease
+	if force {
+		watched = 0
+	}
+	return d.end(ctx, opVacate, s, watched, func(ctx context.Context) (leader.LeaderInfo, error) {
 		return d.control.Vacate(ctx, leader.VacateRequest{
 			Group: d.flags.Group, Revision: s.Revision, Force: force || s.Lease == 0, Why: d.flags.Why,
 		})
@@ -199,7 +207,7 @@ func (d *desk) forget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.end(ctx, opForget, s, func(ctx context.Context) (leader.LeaderInfo, error) {
+	return d.end(ctx, opForget, s, s.Lease, func(ctx context.Context) (leader.LeaderInfo, error) {
 		return d.control.Forget(ctx, group, d.flags.Why)
 	})
 }
@@ -208,7 +216,7 @@ func (d *desk) forget(ctx context.Context) error {
 // then. It is no reason to refuse: what is forgotten returns by itself when
 // somebody leads it, so that a mistake costs nothing.
 func (d *desk) standing(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
+	ctx, cancel := context.WithDeadline(ctx, d.until)
 	defer cancel()
 	all, err := d.session.RollCall(ctx, d.flags.Group)
 	if len(all) == 0 { // nobody answers, or the user may not ask
@@ -231,12 +239,11 @@ func (d *desk) known(ctx context.Context) (leader.ControlState, error) {
 	return s, err
 }
 
-// end has the record ended, with the time that watching its lease takes, and
-// reports. Of a leader that was seen to renew, the user learns how to ask it
+// end has the record ended, with the time for which it is watched, and reports.
+// Of a leader that was seen to renew, the user learns how to ask it
 // instead.
-func (d *desk) end(ctx context.Context, op leader.Operation, before leader.ControlState, do func(context.Context) (leader.LeaderInfo, error)) error {
-	// --timeout is for the server, and a lease may be longer than that.
-	ctx, cancel := context.WithTimeout(ctx, before.Lease+d.flags.Timeout)
+func (d *desk) end(ctx context.Context, op leader.Operation, before leader.ControlState, watched time.Duration, do func(context.Context) (leader.LeaderInfo, error)) error {
+	ctx, cancel := context.WithDeadline(ctx, d.until.Add(watched)) // a lease may be longer than --timeout
 	defer cancel()
 	info, err := do(ctx)
 	switch {

@@ -15,7 +15,7 @@ import (
 
 // Elsewhere returns a target on a store that is no bucket of NATS: its records
 // are those of st, and it does not report when it stored them.
-func Elsewhere(st *memstore.Store, timeout time.Duration) app.Target {
+func Elsewhere(st app.Registers, timeout time.Duration) app.Target {
 	driver := store.Driver{Schemes: []string{"memory"}, Form: "memory://", Open: func(context.Context, *url.URL) (store.Opened, error) {
 		return unclosed{st}, nil
 	}}
@@ -23,7 +23,7 @@ func Elsewhere(st *memstore.Store, timeout time.Duration) app.Target {
 }
 
 // unclosed is a store that outlives the session that opens it.
-type unclosed struct{ *memstore.Store }
+type unclosed struct{ app.Registers }
 
 // Close does nothing.
 func (unclosed) Close() error { return nil }
