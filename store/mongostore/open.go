@@ -13,6 +13,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/ocsp"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/tlsfiles"
@@ -24,8 +25,7 @@ const form = "mongodb[+srv]://[USER:PASSWORD@]HOST[:27017][,HOST2…]/DATABASE[?
 // Driver opens stores by connection strings of MongoDB, which name a database.
 // The parameter collection is [Options.Collection]; the others are the driver's
 // (replicaSet, tls, authSource, …). The files of certificates that it names are
-// read at each handshake; without the driver's questions about revocation
-// (OCSP), then.
+// read at each handshake.
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"mongodb", "mongodb+srv"},
@@ -87,11 +87,39 @@ func clientOptions(u *url.URL) *options.ClientOptions {
 	if o.TLSConfig == nil || !namesFiles(u) {
 		return o
 	}
-	dial := tlsfiles.Dial(func() (*tls.Config, error) {
+	secure := tlsfiles.Dial(func() (*tls.Config, error) {
 		fresh := options.Client().ApplyURI(u.String())
 		return fresh.TLSConfig, fresh.Validate()
 	})
+	revoked := revocation(o)
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := secure(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		if c, ok := conn.(*tls.Conn); ok {
+			err = revoked(ctx, c.ConnectionState())
+		}
+		if err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return conn, nil
+	}
 	return o.SetDialer(dialer(dial)).SetTLSConfig(nil) // else it would be TLS in TLS
+}
+
+// revocation returns the check that the driver makes after its own handshakes:
+// whether the certificate of a server is revoked. The driver's package is not
+// stable, but is the same check, with the same settings.
+func revocation(o *options.ClientOptions) func(context.Context, tls.ConnectionState) error {
+	if o.TLSConfig.InsecureSkipVerify || o.DisableCertificateRevocationCheck != nil && *o.DisableCertificateRevocationCheck {
+		return func(context.Context, tls.ConnectionState) error { return nil }
+	}
+	settings := &ocsp.VerifyOptions{
+		Cache: ocsp.NewCache(), HTTPClient: o.HTTPClient,
+		DisableEndpointChecking: o.DisableOCSPEndpointCheck != nil && *o.DisableOCSPEndpointCheck,
+	}
+	return func(ctx context.Context, state tls.ConnectionState) error { return ocsp.Verify(ctx, state, settings) }
 }
 
 // namesFiles reports whether a URL has parameters of the driver that name files.

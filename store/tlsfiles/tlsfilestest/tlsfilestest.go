@@ -29,7 +29,7 @@ type TB interface {
 	TempDir() string                   // for the files
 	Cleanup(end func())                // ends the server
 	Context() context.Context          // ends connect
-	Errorf(format string, args ...any) // a certificate that no client has shown
+	Errorf(format string, args ...any) // a certificate that no client has shown or accepted
 	Fatal(args ...any)                 // no server
 }
 
@@ -40,9 +40,28 @@ type TB interface {
 // renewed, by another authority.
 func Run(t TB, connect func(address string, files tlsfiles.Files) (again func(context.Context))) {
 	t.Helper()
-	s := &server{dir: t.TempDir(), seen: make(chan string, 1)}
+	s := &server{dir: t.TempDir(), clients: tls.RequireAndVerifyClientCert, seen: make(chan string, 1)}
+	s.run(t, connect)
+}
+
+// RunAuthorities is Run for clients that have no certificate. The server ends
+// each connection when the client has accepted the certificate of the server.
+func RunAuthorities(t TB, connect func(address, ca string) (again func(context.Context))) {
+	t.Helper()
+	s := &server{dir: t.TempDir(), clients: tls.NoClientCert, seen: make(chan string, 1)}
+	s.run(t, func(address string, files tlsfiles.Files) func(context.Context) { return connect(address, files.CA) })
+}
+
+type server struct {
+	dir     string
+	clients tls.ClientAuthType
+	seen    chan string // the names of certificates that were shown, or accepted
+}
+
+func (s *server) run(t TB, connect func(address string, files tlsfiles.Files) (again func(context.Context))) {
+	t.Helper()
 	s.renew(t, "first")
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: s.config})
+	ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,18 +83,13 @@ func Run(t TB, connect func(address string, files tlsfiles.Files) (again func(co
 			select {
 			case seen = <-s.seen:
 			case <-late:
-				t.Errorf("no client has shown the %s certificate", name)
+				t.Errorf("no client has shown, or accepted, the %s certificate", name)
 				seen = name
 			}
 		}
 		cancel()
 		<-done
 	}
-}
-
-type server struct {
-	dir  string
-	seen chan string
 }
 
 func (s *server) files() tlsfiles.Files {
@@ -117,10 +131,10 @@ func (s *server) renew(t TB, name string) {
 }
 
 // config is the server's, by the files as they are.
-func (s *server) config(*tls.ClientHelloInfo) (*tls.Config, error) {
+func (s *server) config() (*tls.Config, error) {
 	config, err := s.files().Config(nil)
 	if err == nil {
-		config.ClientAuth, config.ClientCAs, config.NextProtos = tls.RequireAndVerifyClientCert, config.RootCAs, []string{"h2", "http/1.1", "postgresql"}
+		config.ClientAuth, config.ClientCAs, config.NextProtos = s.clients, config.RootCAs, []string{"h2", "http/1.1", "postgresql"}
 	}
 	return config, err
 }
@@ -131,18 +145,33 @@ func (s *server) serve(ln net.Listener) {
 		if err != nil {
 			return
 		}
-		secure, ok := conn.(*tls.Conn)
-		if !ok {
-			continue
-		}
-		_ = secure.SetDeadline(time.Now().Add(patience))
-		if secure.HandshakeContext(context.Background()) == nil {
-			// A client knows whether it was let in when it reads.
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		// A client knows whether it was let in when it reads.
+		if name, ok := s.handshake(conn); ok {
 			select {
-			case s.seen <- secure.ConnectionState().PeerCertificates[0].Subject.CommonName:
+			case s.seen <- name:
 			default: // nobody has taken the last one
 			}
 		}
-		_ = secure.Close()
+		_ = conn.Close()
 	}
+}
+
+// handshake returns the name of the client's certificate, or of the server's if
+// the client has none.
+func (s *server) handshake(conn net.Conn) (name string, ok bool) {
+	config, err := s.config()
+	if err != nil {
+		return "", false // the files are being renewed
+	}
+	secure := tls.Server(conn, config)
+	if secure.HandshakeContext(context.Background()) != nil {
+		return "", false
+	}
+	shown := secure.ConnectionState().PeerCertificates
+	if len(shown) == 0 {
+		shown = []*x509.Certificate{config.Certificates[0].Leaf}
+	}
+	_ = secure.Close()
+	return shown[0].Subject.CommonName, true
 }
