@@ -1,0 +1,29 @@
+#!/bin/sh
+# packages.sh STAGE [OUTSIDE...]: lists the packages with tests that belong to a
+# stage (test, race, labs, or ci for CI's slice of the labs), without those in
+# the directories OUTSIDE, whose modules are not in the workspace.
+#
+# The directory of a package decides its stage. Labs are test/labs, the examples,
+# and the modules of clients below store and discovery: they need servers or a
+# browser, or take minutes to fetch and to compile.
+set -eu
+cd "$(dirname "$0")/.."
+stage=$1; shift
+clients=$(find store discovery -name go.mod ! -path '*/judge/*' -exec dirname {} + | sort | paste -s -d '|' -)
+labs="^\./(test/labs|examples|$clients)(/|\$)"
+outside="^\./($(echo "${@:-none}" | tr ' ' '|'))(/|\$)"
+
+found() {
+	find . -name '*_test.go' ! -path './.*' ! -path '*/testdata/*' -exec dirname {} + | sort -u | grep -Ev "$outside"
+}
+
+# Whether code or tests have goroutines; others cannot race.
+concurrent() { grep -qE '^[[:space:]]*go |"sync(/atomic)?"' "$1"/*.go; }
+
+case $stage in
+test) found | grep -Ev "$labs" ;;
+race) for dir in $(found | grep -Ev "$labs"); do ! concurrent "$dir" || echo "$dir"; done ;;
+labs) found | grep -E "$labs" ;;
+ci) found | grep -E '^\./(store/(pg|redis|etcd)store|test/labs/(dash|chaos|stores/(pgstore|redis|etcdstore)))(/|$)' ;;
+*) echo "packages.sh: unknown stage: $stage" >&2; exit 2 ;;
+esac
