@@ -18,17 +18,10 @@ const (
 	ToClient = relay.ToClient
 )
 
-// Answers is [relay.Answers].
-type Answers = relay.Answers
-
 // NewProxy starts a proxy to host:port, and stops it when the test ends.
-func NewProxy(tb testing.TB, target string) *Proxy { return NewProxyOf(tb, target, nil) }
-
-// NewProxyOf is [NewProxy] with a function that passes on the server's answers:
-// see [relay.NewOf].
-func NewProxyOf(tb testing.TB, target string, answers Answers) *Proxy {
+func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
-	return &Proxy{relay.NewOf(tb, target, answers)}
+	return &Proxy{relay.New(tb, target)}
 }
 
 // URL returns the URL by which clients reach the server through the proxy.

@@ -6,7 +6,9 @@ package relay
 import (
 	"io"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -19,7 +21,8 @@ import (
 // tagged and cannot require this module, so internal/devtest has a smaller one.
 type Relay struct {
 	listener net.Listener
-	answers  Answers // nil: they pass as they come
+	answers  Answers      // nil: they pass as they come
+	bytes    atomic.Int64 // that have come from both sides
 
 	mu     sync.Mutex
 	target string             // host:port of the server
@@ -52,6 +55,16 @@ const (
 	ToServer Direction = iota
 	ToClient
 )
+
+// A piece has come by a lane, and may pass when it is due.
+type piece struct {
+	bytes []byte
+	due   time.Time
+}
+
+// queue is how many pieces of a lane wait in the relay. The other pieces wait
+// where they come from, as they do without a relay.
+const queue = 8
 
 type gate struct {
 	held  bool          // nothing passes
@@ -96,7 +109,8 @@ func (r *Relay) Resume() {
 	r.mu.Unlock()
 }
 
-// Delay lets bytes pass in the given directions so much later.
+// Delay lets bytes pass in the given directions so much later than they came,
+// in however many pieces.
 func (r *Relay) Delay(d time.Duration, ds ...Direction) { r.set(func(g *gate) { g.delay = d }, ds) }
 
 func (r *Relay) set(change func(*gate), ds []Direction) {
@@ -190,6 +204,9 @@ func (r *Relay) Deliver() {
 // Abandon, Forget or Swallow gave up.
 func (r *Relay) Connections() int { return r.count(func(l *lane) bool { return !l.lost }) }
 
+// Bytes returns how many bytes clients and server have sent so far.
+func (r *Relay) Bytes() int64 { return r.bytes.Load() }
+
 // UnderWay reports whether something that clients have sent waits in the relay.
 func (r *Relay) UnderWay() bool { return r.count(func(l *lane) bool { return l.waits }) > 0 }
 
@@ -281,7 +298,11 @@ func (r *Relay) join(client net.Conn) {
 
 // copy moves bytes until either side is closed, and then closes both.
 func (r *Relay) copy(dst, src net.Conn, l *lane) {
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	ended := make(chan struct{})
 	defer func() {
+		close(ended)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !l.mute || r.closed {
@@ -289,17 +310,58 @@ func (r *Relay) copy(dst, src net.Conn, l *lane) {
 		}
 		r.moved.Broadcast()
 	}()
+	from := counted{src, &r.bytes}
 	if l.Direction == ToClient && r.answers != nil {
-		r.answers(dst, src)
+		r.answers(dst, from)
 		return
 	}
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := src.Read(buf)
-		if n > 0 && (!r.pass(src, l) || write(dst, buf[:n]) != nil) || err != nil {
+	pieces := make(chan piece, queue)
+	reading.Go(func() { r.read(from, l.Direction, pieces, ended) })
+	for p := range pieces {
+		if !r.pass(src, l, p.due) || write(dst, p.bytes) != nil {
 			return
 		}
 	}
+}
+
+// read passes on what comes as pieces, until nothing comes any more or the lane
+// has ended.
+func (r *Relay) read(from io.Reader, d Direction, pieces chan<- piece, ended <-chan struct{}) {
+	defer close(pieces)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			select {
+			case pieces <- piece{slices.Clone(buf[:n]), r.due(d)}:
+			case <-ended:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// due returns when a piece that comes now may pass.
+func (r *Relay) due(d Direction) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Now().Add(r.flow[d].delay)
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	io.Reader
+
+	bytes *atomic.Int64
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.bytes.Add(int64(n))
+	return n, err
 }
 
 func write(w io.Writer, b []byte) error {
@@ -308,14 +370,10 @@ func write(w io.Writer, b []byte) error {
 }
 
 // pass waits until bytes may pass, and reports whether the relay is still open.
-func (r *Relay) pass(src net.Conn, l *lane) bool {
+func (r *Relay) pass(src net.Conn, l *lane, due time.Time) bool {
+	time.Sleep(time.Until(due)) //nolint:forbidigo // this is the fault, not a wait for something
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if delay := r.flow[l.Direction].delay; delay > 0 {
-		r.mu.Unlock()
-		time.Sleep(delay) //nolint:forbidigo // this is the fault, not a wait for something
-		r.mu.Lock()
-	}
 	l.waits = true
 	for (l.lost || r.flow[l.Direction].held) && !r.closed && open(src) {
 		r.moved.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"runtime"
 	"testing"
@@ -73,6 +74,16 @@ func (c caller) hear(want string) {
 		}
 	case <-time.After(time.Minute):
 		c.Fatalf("it never hears %q", want)
+	}
+}
+
+// come waits until so many bytes have come to the relay.
+func (c caller) come(bytes int64) {
+	c.Helper()
+	for end := time.Now().Add(time.Minute); c.Bytes() != bytes; runtime.Gosched() {
+		if time.Now().After(end) {
+			c.Fatalf("%d bytes have come, want %d", c.Bytes(), bytes)
+		}
 	}
 }
 
@@ -166,6 +177,35 @@ func TestASwallowedRequestIsLostAndIdleConnectionsEnd(t *testing.T) {
 	}
 }
 
+// A piece that comes while an earlier one waits is not later for that, unless
+// the machine stands still each time.
+func TestDelaysOfPiecesDoNotAddUp(t *testing.T) {
+	t.Parallel()
+	const delay, pieces = 200 * time.Millisecond, 4
+	p := newCaller(t)
+	conn := p.connect()
+	p.Delay(delay, relay.ToServer)
+	least := time.Duration(math.MaxInt64)
+	for try := range 5 {
+		began := time.Now()
+		for n := range pieces {
+			fmt.Fprintln(conn, "a")
+			p.come(int64(len("a\n") * (try*pieces + n + 1))) // or two of them would be one piece
+		}
+		for range pieces {
+			p.hear("a")
+		}
+		took := time.Since(began)
+		if took < delay {
+			t.Errorf("all have passed after %v", took)
+		}
+		least = min(least, took)
+	}
+	if least >= 2*delay {
+		t.Errorf("%d pieces take %v, each of which is to be %v late", pieces, least, delay)
+	}
+}
+
 func TestAnswersAreCutWhereTheTestReturns(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -188,5 +228,8 @@ func TestAnswersAreCutWhereTheTestReturns(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	if got, err := io.ReadAll(c); string(got) != "ans" || err != nil {
 		t.Errorf("%q, %v", got, err)
+	}
+	if n := p.Bytes(); n != 3 {
+		t.Errorf("%d bytes were read", n)
 	}
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
+	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 // Connections of the store's own are given up when nothing comes in:
 // client-go's own wait for 45 s.
 func forgotten(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
-	between := trial.NewSink(t, srv.Addr)
+	between := natslab.NewProxy(t, srv.Addr)
 	config := srv.Admin()
 	config.Host = "https://" + between.Addr()
 	s := open(t, config, opts)

@@ -6,23 +6,24 @@ import (
 	"testing"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/relay"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
-// A relay passes what the server sends, and after so many more answers breaks
+// A severing passes what the server sends, and after so many more answers breaks
 // the connection. An answer here is short, and comes in one piece.
-type relay struct {
+type severing struct {
 	mu   sync.Mutex
 	left int // answers; negative: no end
 }
 
-func (r *relay) breakAfter(answers int) {
+func (r *severing) breakAfter(answers int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left = answers
 }
 
-func (r *relay) answers(client io.Writer, server io.Reader) {
+func (r *severing) answers(client io.Writer, server io.Reader) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := server.Read(buf)
@@ -50,8 +51,8 @@ func TestACreationWhoseRevisionIsLostIsUnknown(t *testing.T) {
 	srv := lab.OwnMariaDB(t)
 	table := newTable()
 	sound := made(t, url(srv), table)
-	r := &relay{left: -1}
-	s := open(t, srv.URL("lab", trial.NewRelay(t, srv.Addr(), r.answers).Addr()), table)
+	r := &severing{left: -1}
+	s := open(t, srv.URL("lab", relay.NewOf(t, srv.Addr(), r.answers).Addr()), table)
 	trial.Get(t, s, "a") // by a connection that is there
 	r.breakAfter(1)
 	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Value: []byte("v")})

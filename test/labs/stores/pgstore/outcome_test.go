@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/pgstore"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/relay"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
@@ -22,7 +23,7 @@ func TestARowIsNoAcknowledgement(t *testing.T) {
 	table := newTable()
 	made(t, srv.DSN("lab"), table)
 	p := &severing{}
-	s := open(t, srv.URL("lab", trial.NewRelay(t, srv.Addr(), p.messages).Addr()), table)
+	s := open(t, srv.URL("lab", relay.NewOf(t, srv.Addr(), p.messages).Addr()), table)
 	trial.Get(t, s, "a")
 	p.sever()
 	rev, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Value: []byte("v")})
@@ -43,7 +44,7 @@ func TestAnErrorThatNoServerGivesALostWriteIsUnknown(t *testing.T) {
 	table := newTable()
 	sound := made(t, srv.DSN("lab"), table)
 	p := &replacing{}
-	s := open(t, srv.URL("lab", trial.NewRelay(t, srv.Addr(), p.messages).Addr()), table)
+	s := open(t, srv.URL("lab", relay.NewOf(t, srv.Addr(), p.messages).Addr()), table)
 	for _, code := range []string{"08000", "08006", "08P01", "40003", "57P01", "58000", "XX000"} {
 		t.Run(code, func(t *testing.T) {
 			trial.Get(t, s, "a") // by a connection that is there

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/consulstore"
 	"github.com/seed-ff2cb582/leader/store/gcsstore"
 	"github.com/seed-ff2cb582/leader/store/s3store"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/relay"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
@@ -96,13 +97,13 @@ func TestAConnectionThatVanishesIsGivenUp(t *testing.T) {
 	// environment of their test changed.
 	var all sync.WaitGroup
 	for name, open := range opens {
-		sink := trial.NewSink(t, addr)
-		s, err := open(trial.Within(t), sink.Addr())
+		way := relay.New(t, addr)
+		s, err := open(trial.Within(t), way.Addr())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		t.Cleanup(func() { _ = s.Close() })
-		all.Go(func() { vanish(t, name, s, sink) })
+		all.Go(func() { vanish(t, name, s, way) })
 	}
 	all.Wait()
 }
@@ -110,12 +111,12 @@ func TestAConnectionThatVanishesIsGivenUp(t *testing.T) {
 // vanish has the store's connections vanish, and reads until that succeeds. A
 // minute is far more than it takes, and far less than to wait for the system,
 // which sends again for a quarter of an hour.
-func vanish(t *testing.T, name string, s store.Store, sink *trial.Sink) {
+func vanish(t *testing.T, name string, s store.Store, way *relay.Relay) {
 	if _, err := s.Get(trial.Within(t), "group"); err != nil {
 		t.Errorf("%s: %v", name, err)
 		return
 	}
-	sink.Forget()
+	way.Forget()
 	began := time.Now()
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
