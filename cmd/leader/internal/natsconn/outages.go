@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -13,30 +14,39 @@ import (
 
 // Refused reports whether a server refused the login. Nothing else that a
 // server does is final: behind a load balancer it may be another one next time.
-func Refused(err error) bool {
+func Refused(err error) bool { return refusal(err) != nil }
+
+// refusal returns the refusal that an error is, without a server's own words for
+// it, or nil.
+func refusal(err error) error {
 	for _, refusal := range []error{
 		nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired,
 	} {
 		if errors.Is(err, refusal) {
-			return true
+			return refusal
 		}
 	}
-	return false
+	return nil
 }
 
 // Outages returns the options by which a connection reports, by say, that its
-// server is lost, why it cannot be reached, at once and then each minute, and
-// that it is back. After a refused login it waits for longer each time, up to
-// half a minute: servers log and count each.
+// server is lost, why each server cannot be reached, at once and then each
+// minute, and that it is back. After a refused login it waits for longer each
+// time, up to half a minute: servers log and count each.
 func Outages(say func(text string)) []nats.Option {
 	o := &outages{say: say}
 	return []nats.Option{
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			if !nc.IsClosed() {
-				o.lost(err)
+				o.lost(nc, err)
 			}
 		}),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { o.failed(err) }),
+		nats.ReconnectErrHandler(o.failed),
+		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
+			if Refused(err) {
+				o.failed(nc, err)
+			}
+		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) { o.back(nc.ConnectedUrlRedacted()) }),
 		nats.ConnectHandler(func(nc *nats.Conn) { o.back(nc.ConnectedUrlRedacted()) }),
 		nats.CustomReconnectDelay(func(int) time.Duration { return o.delay() }),
@@ -49,50 +59,68 @@ type outages struct {
 	say func(text string)
 
 	mu      sync.Mutex
-	away    bool
-	text    string    // of the last report
-	at      time.Time // of the last report
-	refused int       // logins in a row
+	conn    *nats.Conn           // nil before the first trouble
+	said    map[string]time.Time // when each trouble was reported last; empty while there is a connection
+	refused bool                 // a login, in this round of all servers
+	rounds  int                  // in a row in which a login was refused
 }
 
-// sayAgain is the time from one report of the same trouble to the next.
-const sayAgain = time.Minute
+const (
+	// sayAgain is the time from one report of the same trouble to the next.
+	sayAgain = time.Minute
+	// maxTroubles bounds how many troubles are told apart.
+	maxTroubles = 32
+)
 
-func (o *outages) lost(err error) {
+func (o *outages) lost(nc *nats.Conn, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.conn = nc
 	o.report(fmt.Sprintf("lost the connection: %v", cmp.Or(err, nats.ErrConnectionClosed)))
 }
 
-func (o *outages) failed(err error) {
+func (o *outages) failed(nc *nats.Conn, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if Refused(err) {
-		o.refused++
-		o.report(fmt.Sprintf("the server refused the login: %v", err))
+	o.conn = nc
+	if refused := refusal(err); refused != nil {
+		o.refused = true
+		o.report(fmt.Sprintf("the server refused the login: %v", refused))
 		return
 	}
-	o.refused = 0
-	o.report(fmt.Sprintf("cannot reach the server: %v", withoutURL(err)))
+	o.report(fmt.Sprintf("cannot reach the server: %v", withoutPort(withoutURL(err))))
+}
+
+// withoutPort leaves out the client's own address, which differs each time.
+func withoutPort(err error) error {
+	if op, ok := err.(*net.OpError); ok { //nolint:errorlint // a text around it is kept
+		same := *op
+		same.Source = nil
+		return &same
+	}
+	return err
 }
 
 // report reports a trouble, unless it did within the last minute. mu is held.
 func (o *outages) report(text string) {
 	now := time.Now()
-	if o.away && o.text == text && now.Sub(o.at) < sayAgain {
+	if at, known := o.said[text]; known && now.Sub(at) < sayAgain || !known && len(o.said) == maxTroubles {
 		return
 	}
-	o.away, o.text, o.at = true, text, now
+	if o.said == nil {
+		o.said = make(map[string]time.Time)
+	}
+	o.said[text] = now
 	o.say(text)
 }
 
 func (o *outages) back(url string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.away {
+	if len(o.said) > 0 {
 		o.say("connected to " + url)
 	}
-	o.away, o.refused = false, 0
+	o.said, o.refused, o.rounds = nil, false, 0
 }
 
 // The time from one attempt at all servers to the next.
@@ -102,9 +130,24 @@ const (
 	maxRefusedDelay = 30 * time.Second
 )
 
+// delay is called after each round. nats.go calls no handler if a server fails
+// after the dial, and keeps the error until the next attempt.
 func (o *outages) delay() time.Duration {
 	o.mu.Lock()
+	nc := o.conn
+	o.mu.Unlock()
+	if nc != nil {
+		if err := nc.LastError(); err != nil {
+			o.failed(nc, err)
+		}
+	}
+	o.mu.Lock()
 	defer o.mu.Unlock()
-	d := min(reconnectDelay<<min(o.refused, 16), maxRefusedDelay)
-	return d + rand.N(reconnectJitter)
+	if o.refused {
+		o.rounds++
+	} else {
+		o.rounds = 0
+	}
+	o.refused = false
+	return min(reconnectDelay<<min(o.rounds, 16), maxRefusedDelay) + rand.N(reconnectJitter)
 }
