@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -77,7 +78,7 @@ func TestBucketHasAsManyReplicasAsTheClusterAllows(t *testing.T) {
 
 		impatient, cancel := context.WithCancel(natslab.Within(t))
 		go func() { <-lacking; <-lacking; cancel() }() // the first answer has come when the second is refused
-		outcome(t, natsstore.EnsureBucket(impatient, js, natsstore.BucketConfig{Bucket: "b"}), store.Transient, "3 servers", "Replicas")
+		trial.Outcome(t, natsstore.EnsureBucket(impatient, js, natsstore.BucketConfig{Bucket: "b"}), store.Transient, "3 servers", "Replicas")
 
 		go func() { <-lacking; c.Join() }()
 		demand(t, nc, natsstore.BucketConfig{Bucket: "b"}, 3)
@@ -332,7 +333,7 @@ func TestCheck(t *testing.T) {
 			}
 			r, err := open(t, nc, bucket, natsstore.Options{}).Check(natslab.Within(t), store.CheckRequest{TTL: ttl})
 			if c.refused != "" {
-				outcome(t, err, store.Permanent, c.refused)
+				trial.Outcome(t, err, store.Permanent, c.refused)
 				return
 			}
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -25,15 +26,15 @@ func TestAServerAloneWithoutJetStreamIsRefused(t *testing.T) {
 	}).Connect(t)
 	req := store.CheckRequest{TTL: time.Second, Key: "g"}
 	_, err := open(t, alone, "b", natsstore.Options{}).Check(natslab.Within(t), req)
-	outcome(t, err, store.Permanent, "no JetStream", "nats-server -js")
+	trial.Outcome(t, err, store.Permanent, "no JetStream", "nats-server -js")
 	// An election that runs goes on: the server may have it after its next
 	// start.
 	_, err = open(t, alone, "b", natsstore.Options{}).CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
-	outcome(t, err, store.Transient, "JetStream")
+	trial.Outcome(t, err, store.Transient, "JetStream")
 	_, err = open(t, alone, "b", natsstore.Options{Domain: "hub"}).Check(natslab.Within(t), req)
-	outcome(t, err, store.Transient)
+	trial.Outcome(t, err, store.Transient)
 	_, err = open(t, member, "b", natsstore.Options{}).Check(natslab.Within(t), req)
-	outcome(t, err, store.Transient)
+	trial.Outcome(t, err, store.Transient)
 }
 
 func TestAConnectionThatGivesUpIsWarnedOf(t *testing.T) {

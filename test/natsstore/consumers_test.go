@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -214,7 +215,7 @@ func TestWatchNoticesThatItsConsumerIsGone(t *testing.T) {
 			start := time.Now()
 			if c.refused {
 				_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: before, Expected: 1, Value: []byte("late")})
-				outcome(t, err, store.Conflict)
+				trial.Outcome(t, err, store.Conflict)
 				h.revision(unheard)
 			}
 			h.revision(rev)

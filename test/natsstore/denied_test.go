@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -75,7 +76,7 @@ func TestAWatchWithoutTwoOfItsRightsIsNotSilent(t *testing.T) {
 			if err == nil {
 				stop()
 			}
-			outcome(t, err, store.Permanent, c.lacks)
+			trial.Outcome(t, err, store.Permanent, c.lacks)
 		})
 	}
 }
@@ -93,7 +94,7 @@ func TestAKeyThatIsDeniedLeavesTheOthersTheirConsumers(t *testing.T) {
 			var rev uint64
 			for i := range 3 {
 				_, err := s.Watch(natslab.Within(t), []string{"g2"}, func(store.Entry) {})
-				outcome(t, err, store.Permanent, "$KV.b.g2")
+				trial.Outcome(t, err, store.Permanent, "$KV.b.g2")
 				rev = must(t, admin, store.Write{Key: "g", Expected: rev, Value: fmt.Append(nil, i)})
 				h.revision(rev)
 			}
@@ -145,7 +146,7 @@ func TestAWatchIsRefusedForItsOwnDenialAlone(t *testing.T) {
 						}
 					})
 					for _, key := range []string{"g2", "g3"} {
-						all.Go(func() { outcome(t, begin(key, pattern), store.Permanent, c.denied+key) })
+						all.Go(func() { trial.Outcome(t, begin(key, pattern), store.Permanent, c.denied+key) })
 					}
 				}
 				all.Wait()
@@ -165,7 +166,7 @@ func TestReadsThatAreDeniedTogetherAreToldSo(t *testing.T) {
 			all.Go(func() {
 				key := fmt.Sprintf("g%d", i)
 				_, err := s.Get(natslab.Within(t), key)
-				outcome(t, err, store.Permanent, "$KV.b."+key)
+				trial.Outcome(t, err, store.Permanent, "$KV.b."+key)
 			})
 		}
 		all.Wait()
@@ -234,7 +235,7 @@ func TestADeniedSubscriptionIsNoRefusalOfAWrite(t *testing.T) {
 		}
 		denied(t, nc)
 		cancel()
-		outcome(t, <-done, store.Unknown)
+		trial.Outcome(t, <-done, store.Unknown)
 	})
 }
 
@@ -266,9 +267,9 @@ func TestADeniedReplyIsNoDeniedInbox(t *testing.T) {
 	denied(t, nc)
 	proxy.Hold(natslab.ToServer, natslab.ToClient)
 	_, err := s.Get(brief(t), "g")
-	outcome(t, err, store.Transient)
+	trial.Outcome(t, err, store.Transient)
 	_, err = s.Check(brief(t), store.CheckRequest{TTL: time.Second, Key: "g"})
-	outcome(t, err, store.Transient)
+	trial.Outcome(t, err, store.Transient)
 }
 
 // reply answers a request, to an inbox like those of the connection itself.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -135,7 +136,7 @@ func doubted(t *testing.T) (*impostor, *wideHeard, *natsstore.Store) {
 func conflict(t *testing.T, s store.Store) {
 	t.Helper()
 	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "team.g", Expected: 7})
-	outcome(t, err, store.Conflict)
+	trial.Outcome(t, err, store.Conflict)
 }
 
 func TestReplicaThatLagsIsNotBelievedByAPatternWatchHoweverLong(t *testing.T) {

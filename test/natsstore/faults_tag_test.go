@@ -12,6 +12,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -81,7 +82,7 @@ func TestAPanicOfTheWritesEndsThem(t *testing.T) {
 		})
 		_, err := u.CompareAndSwap(natslab.Within(t), store.Write{Key: "k", Value: []byte("v")})
 		faults.Install(nil)
-		outcome(t, err, store.Transient)
+		trial.Outcome(t, err, store.Transient)
 	}
 	must(t, u, store.Write{Key: "k", Value: []byte("v")})
 }
@@ -100,6 +101,6 @@ func TestAPanicOfAWriteBesideTheHubIsAnUnknownOutcome(t *testing.T) {
 	})
 	_, err := u.CompareAndSwap(natslab.Within(t), store.Write{Key: "k", Value: []byte("v")})
 	faults.Install(nil)
-	outcome(t, err, store.Unknown)
+	trial.Outcome(t, err, store.Unknown)
 	must(t, u, store.Write{Key: "k", Value: []byte("v")})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -42,7 +43,7 @@ func TestWatchHearsOfWritesAfterAServerRestart(t *testing.T) {
 			for i := range 3 {
 				srv.Restart()
 				value := fmt.Sprint("after restart ", i)
-				rev = eventually(t, writer, "g", rev, value)
+				rev = trial.Settle(t, writer, "g", rev, value)
 				acknowledged, worst := time.Now(), time.Duration(0)
 				h.value(value)
 				first := time.Since(acknowledged)
@@ -79,7 +80,7 @@ func TestWatchHearsOfABucketMadeAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			mode.make(t, nc, bucket)
-			first := eventually(t, writer, "g", 0, "anew")
+			first := trial.Settle(t, writer, "g", 0, "anew")
 			h.value("anew")
 			second := must(t, writer, store.Write{Key: "g", Expected: first, Value: []byte("again")})
 			h.revision(second)
@@ -107,7 +108,7 @@ func TestWatchBelievesALowerRevisionOfAnotherStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	natslab.KV(t, nc, foreign(bucket))
-	first := eventually(t, writer, "g", 0, "anew")
+	first := trial.Settle(t, writer, "g", 0, "anew")
 	for i := range 10 {
 		must(t, writer, store.Write{Key: fmt.Sprint("other", i), Value: []byte("v")})
 	}
@@ -135,7 +136,7 @@ func TestWatchSurvivesABucketMadeAnewWithoutRepublishing(t *testing.T) {
 	natslab.KV(t, nc, foreign(bucket))
 	// The holder's renewal is refused, which is what makes the store look.
 	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("renewal")})
-	outcome(t, err, store.Conflict)
+	trial.Outcome(t, err, store.Conflict)
 	h.revision(0)
 	other := open(t, srv.Connect(t), bucket, natsstore.Options{})
 	rev = 0
@@ -183,19 +184,19 @@ func TestWatchSurvivesTheLossOfTheStreamsLeader(t *testing.T) {
 			// Both clients stay connected while the leader goes.
 			s := open(t, cluster.NotStreamLeader(stream).Connect(t), bucket, natsstore.Options{})
 			writer := open(t, nc, bucket, natsstore.Options{})
-			rev := eventually(t, writer, "g", 0, "before")
+			rev := trial.Settle(t, writer, "g", 0, "before")
 			h := listen(t, s, "g")
 			h.value("before")
 
 			cluster.StepDownStreamLeader(nc, stream)
-			rev = eventually(t, writer, "g", rev, "after the handover")
+			rev = trial.Settle(t, writer, "g", rev, "after the handover")
 			start := time.Now()
 			h.value("after the handover")
 			t.Logf("handover: heard %v after its acknowledgement", time.Since(start).Round(time.Millisecond))
 
 			leader := cluster.StreamLeader(stream)
 			leader.Stop()
-			eventually(t, writer, "g", rev, "after the stop")
+			trial.Settle(t, writer, "g", rev, "after the stop")
 			start = time.Now()
 			h.value("after the stop")
 			t.Logf("leader stopped: heard %v after its acknowledgement", time.Since(start).Round(time.Millisecond))
@@ -291,7 +292,7 @@ func BenchmarkCompareAndSwap(b *testing.B) {
 		b.Helper()
 		s := open(b, nc, bucket, natsstore.Options{})
 		value := make([]byte, 256)
-		rev := eventually(b, s, "g", 0, string(value))
+		rev := trial.Settle(b, s, "g", 0, string(value))
 		ctx := b.Context()
 		b.ReportAllocs()
 		for b.Loop() {

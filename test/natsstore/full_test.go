@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -35,5 +36,5 @@ func TestRefusalOfAFullReplicatedBucketIsUnknown(t *testing.T) {
 		}
 		return nil
 	})
-	outcome(t, err, store.Unknown, "bytes")
+	trial.Outcome(t, err, store.Unknown, "bytes")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -93,7 +94,7 @@ func TestABucketThatAKillSetsBackIsSaidToForget(t *testing.T) {
 		}
 		var at uint64
 		for range 3 {
-			rev := eventually(t, s, "g", at, rand.Text())
+			rev := trial.Settle(t, s, "g", at, rand.Text())
 			lab.Nodes[0].Kill()
 			lab.Nodes[0].Run()
 			lab.AwaitReady()

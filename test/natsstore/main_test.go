@@ -3,9 +3,7 @@ package natsstore_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -68,39 +66,6 @@ func must(tb testing.TB, s store.Store, w store.Write) uint64 {
 		tb.Fatal(err)
 	}
 	return rev
-}
-
-// eventually writes until the write is acknowledged or found, as a store's user
-// does across faults.
-func eventually(tb testing.TB, s store.Store, key string, expected uint64, value string) (rev uint64) {
-	tb.Helper()
-	natslab.Eventually(tb, "write of "+key, func(ctx context.Context) (err error) {
-		rev, err = s.CompareAndSwap(ctx, store.Write{Key: key, Expected: expected, Value: []byte(value)})
-		if errors.Is(err, store.ErrConflict) {
-			e, err := s.Get(ctx, key)
-			if err != nil || string(e.Value) == value {
-				rev = e.Revision
-				return err
-			}
-			expected = e.Revision
-		}
-		return err
-	})
-	return rev
-}
-
-// outcome fails the test unless err is of the class, and contains what a person
-// needs.
-func outcome(tb testing.TB, err error, want store.Outcome, words ...string) {
-	tb.Helper()
-	if got := store.Classify(err); got != want {
-		tb.Fatalf("got %v, want %v: %v", got, want, err)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			tb.Errorf("the error does not say %q: %v", w, err)
-		}
-	}
 }
 
 // heard collects what a watch delivers.

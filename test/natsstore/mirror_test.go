@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -140,7 +141,7 @@ func TestBucketThatNeverAnswersItselfIsRefused(t *testing.T) {
 	})
 	s := open(t, nc, "b", natsstore.Options{APIPrefix: "near", Logger: slog.New(slog.DiscardHandler)})
 	_, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second, Key: "g"})
-	outcome(t, err, store.Permanent, "never answers", "nats stream rm m", "--source KV_b")
+	trial.Outcome(t, err, store.Permanent, "never answers", "nats stream rm m", "--source KV_b")
 	if _, err := s.Get(natslab.Within(t), "g"); store.Classify(err) != store.Transient {
 		t.Errorf("Get: %v", err)
 	}

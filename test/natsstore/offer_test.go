@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -62,7 +63,7 @@ func (h *takers) hear(s store.Offerer, offer string) (by string) {
 				by = o.by
 				cancel()
 				if err := <-ended; attempt == 1 {
-					outcome(h.tb, err, store.Unknown)
+					trial.Outcome(h.tb, err, store.Unknown)
 				}
 				return nil
 			case err := <-ended:
@@ -92,7 +93,7 @@ func (h *takers) silentUntil(s store.Offerer, offer string) {
 		}
 	}
 	cancel()
-	outcome(h.tb, <-ended, store.Unknown)
+	trial.Outcome(h.tb, <-ended, store.Unknown)
 }
 
 // vain demands that an offer ends at once since nobody takes it.
@@ -105,7 +106,7 @@ func vain(tb testing.TB, s store.Offerer) {
 		if errors.Is(err, store.ErrUnknown) {
 			return err // the last taker was not gone yet, or the answer late
 		}
-		outcome(tb, err, store.Transient, "nobody takes offers")
+		trial.Outcome(tb, err, store.Transient, "nobody takes offers")
 		return nil
 	})
 }
@@ -179,7 +180,7 @@ func TestOfferOfWhoIsDisconnectedIsNotSentLater(t *testing.T) {
 		}
 		return nil
 	})
-	outcome(t, s.Offer(natslab.Within(t), "g", []byte("meanwhile")), store.Transient, "not sent")
+	trial.Outcome(t, s.Offer(natslab.Within(t), "g", []byte("meanwhile")), store.Transient, "not sent")
 	proxy.Resume()
 	natslab.Eventually(t, "reconnection", func(context.Context) error { return nc.Flush() })
 	h.silentUntil(s, "after")
@@ -192,13 +193,13 @@ func TestOffersEndWithTheConnection(t *testing.T) {
 	s := offerStore(t, nc)
 	newTakers(t).take(s, "taker")
 	nc.Close()
-	outcome(t, s.Offer(natslab.Within(t), "g", nil), store.Permanent)
+	trial.Outcome(t, s.Offer(natslab.Within(t), "g", nil), store.Permanent)
 	_, err := s.TakeOffers("g", func([]byte) {})
-	outcome(t, err, store.Permanent)
+	trial.Outcome(t, err, store.Permanent)
 	other := offerStore(t, srv.Connect(t))
 	other.Close()
 	_, err = other.TakeOffers("g", func([]byte) {})
-	outcome(t, err, store.Permanent, "closed")
+	trial.Outcome(t, err, store.Permanent, "closed")
 	vain(t, other) // as it still reads and writes
 }
 
@@ -242,7 +243,7 @@ func TestOfferOfWhoMayNotPublishItIsPermanent(t *testing.T) {
 	h := newTakers(t)
 	h.take(admin, "taker")
 	for range 3 { // the second is told as the first was
-		outcome(t, c.Offer(natslab.Within(t), "g", []byte("denied")), store.Permanent, "leader-offer.b.g")
+		trial.Outcome(t, c.Offer(natslab.Within(t), "g", []byte("denied")), store.Permanent, "leader-offer.b.g")
 	}
 	must(t, c, store.Write{Key: "g", Value: []byte("written all the same")})
 	h.silentUntil(admin, "allowed")
@@ -259,7 +260,7 @@ func TestOfferOfWhoMayNotHearAnswersEndsWithItsContext(t *testing.T) {
 	vain(t, admin)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	outcome(t, c.Offer(ctx, "g", nil), store.Unknown)
+	trial.Outcome(t, c.Offer(ctx, "g", nil), store.Unknown)
 }
 
 func TestTakerWhoMayNotSubscribeWatchesAllTheSame(t *testing.T) {
@@ -320,7 +321,7 @@ func TestAnswerDoesNotEndAnOffer(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	cancel()
-	outcome(t, <-ended, store.Unknown)
+	trial.Outcome(t, <-ended, store.Unknown)
 }
 
 // A process may take part in thousands of elections. The test runs alone, since
@@ -403,7 +404,7 @@ func TestAnOfferIsMadeOnceBesideDenials(t *testing.T) {
 			return nil
 		})
 	}
-	outcome(t, <-offered, store.Unknown)
+	trial.Outcome(t, <-offered, store.Unknown)
 	if err := c.Broadcast(natslab.Within(t), "g", []byte("the last")); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -40,7 +41,7 @@ func TestArgumentsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 		nc := natslab.Start(t).Connect(t)
 		s := open(t, nc, "missing", natsstore.Options{})
 		_, err = write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "a..b"})
-		outcome(t, err, store.Permanent)
+		trial.Outcome(t, err, store.Permanent)
 		if !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("not ErrInvalid: %v", err)
 		}
@@ -60,13 +61,13 @@ func TestMissingBucketIsPermanentAndSaysWhatToDo(t *testing.T) {
 	eachWay(t, func(t *testing.T, write writer) {
 		s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
 		_, err := write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
-		outcome(t, err, store.Permanent, "leader bucket create --bucket missing", "BucketAutoCreate")
+		trial.Outcome(t, err, store.Permanent, "leader bucket create --bucket missing", "BucketAutoCreate")
 		_, err = s.Get(natslab.Within(t), "g")
-		outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
+		trial.Outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
 		_, err = s.Watch(natslab.Within(t), []string{"g"}, func(store.Entry) {})
-		outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
+		trial.Outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
 		_, err = s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
-		outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
+		trial.Outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
 	})
 }
 
@@ -84,7 +85,7 @@ func TestMissingBucketIsMadeWhereTheOptionsSaySo(t *testing.T) {
 	}
 	natslab.Eventually(t, "the bucket is made", func(ctx context.Context) error {
 		_, err := s.CompareAndSwap(ctx, store.Write{Key: "g", Expected: rev, Value: []byte("w")})
-		outcome(t, err, store.Transient)
+		trial.Outcome(t, err, store.Transient)
 		if !strings.Contains(err.Error(), "has been made") {
 			return err // the server may still be removing the files of the first
 		}
@@ -137,7 +138,7 @@ func TestRefusalsAreClassified(t *testing.T) {
 				}
 				s := open(t, nc, bucket, natsstore.Options{})
 				_, err := write(t, s).CompareAndSwap(natslab.Within(t), c.write)
-				outcome(t, err, c.want)
+				trial.Outcome(t, err, c.want)
 				if e, err := s.Get(natslab.Within(t), "g"); err != nil || e.Revision != 0 {
 					t.Errorf("the register stands at %d after a refusal (%v)", e.Revision, err)
 				}
@@ -157,16 +158,16 @@ func TestClosedConnectionIsPermanent(t *testing.T) {
 	t.Cleanup(stop)
 	nc.Close()
 	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
-	outcome(t, err, store.Permanent)
+	trial.Outcome(t, err, store.Permanent)
 	_, err = unwaited.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
-	outcome(t, err, store.Permanent)
+	trial.Outcome(t, err, store.Permanent)
 	if !errors.Is(err, store.ErrClosed) {
 		t.Errorf("not ErrClosed: %v", err)
 	}
 	_, err = s.Get(natslab.Within(t), "g")
-	outcome(t, err, store.Permanent)
+	trial.Outcome(t, err, store.Permanent)
 	_, err = s.Watch(natslab.Within(t), []string{"g"}, func(store.Entry) {})
-	outcome(t, err, store.Permanent)
+	trial.Outcome(t, err, store.Permanent)
 	for st := range states {
 		if st == store.Closed {
 			break
@@ -186,7 +187,7 @@ func TestWriteInFlightIsNoConflictByItself(t *testing.T) {
 		nc := cluster.Connect(t)
 		ensure(t, nc, natsstore.BucketConfig{Bucket: "b", Replicas: 3})
 		s := open(t, nc, "b", natsstore.Options{})
-		rev := eventually(t, s, "g", 0, "0")
+		rev := trial.Settle(t, s, "g", 0, "0")
 		elected, err := nc.SubscribeSync("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED.KV_b")
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +220,7 @@ func TestWriteInFlightIsNoConflictByItself(t *testing.T) {
 			// flight is never answered.
 			if n := news(); late && n > 0 {
 				rounds--
-				rev = eventually(t, s, "g", rev, rand.Text())
+				rev = trial.Settle(t, s, "g", rev, rand.Text())
 				continue
 			}
 			won := 0
@@ -260,7 +261,7 @@ func TestInFlightRefusalsEndAsTransient(t *testing.T) {
 			if errors.Is(err, store.ErrUnknown) {
 				return err // it came before an answer
 			}
-			outcome(t, err, store.Transient)
+			trial.Outcome(t, err, store.Transient)
 			return nil
 		})
 	})
@@ -377,7 +378,7 @@ func TestWriteThatAnotherStreamWouldTakeIsRefused(t *testing.T) {
 		}
 		for _, expected := range []uint64{0, rev} {
 			_, err = write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: expected, Value: []byte("stray")})
-			outcome(t, err, store.Permanent, "KV_b")
+			trial.Outcome(t, err, store.Permanent, "KV_b")
 		}
 		if info, err := other.Info(natslab.Within(t)); err != nil || info.State.Msgs != 0 {
 			t.Errorf("the other stream stored %d messages (%v)", info.State.Msgs, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -248,8 +249,8 @@ func TestPatternWatchHearsOfABucketMadeAnew(t *testing.T) {
 			// The holder's renewal is refused, which is what makes a store
 			// look.
 			_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "team.a", Expected: rev, Value: []byte("renewal")})
-			outcome(t, err, store.Conflict)
-			first := eventually(t, writer, "team.a", 0, "anew")
+			trial.Outcome(t, err, store.Conflict)
+			first := trial.Settle(t, writer, "team.a", 0, "anew")
 			waiting := map[string]uint64{"team.gone": 0, "team.a": first}
 			h.until("that one key is new and one gone", func(e store.Entry) bool {
 				if want, ok := waiting[e.Key]; ok && e.Revision == want {
@@ -278,7 +279,7 @@ func TestPatternWatchHearsOfWhatARestartForgot(t *testing.T) {
 	rev := must(t, s, store.Write{Key: "b", Value: []byte("v")})
 	h.seen("b", rev)
 	srv.Restart()
-	rev = eventually(t, s, "b", 0, "w")
+	rev = trial.Settle(t, s, "b", 0, "w")
 	waiting := map[string]uint64{"a": 0, "b": rev}
 	h.until("that a is gone and b is new", func(e store.Entry) bool {
 		if want, ok := waiting[e.Key]; ok && e.Revision == want {
@@ -307,13 +308,13 @@ func TestPatternWatchSurvivesTheLossOfTheStreamsLeader(t *testing.T) {
 			mode.make(t, nc, bucket)
 			s := open(t, cluster.NotStreamLeader("KV_"+bucket).Connect(t), bucket, forgetful())
 			writer := open(t, nc, bucket, forgetful())
-			rev := eventually(t, writer, "team.a", 0, "before")
+			rev := trial.Settle(t, writer, "team.a", 0, "before")
 			h := listenOnCluster(t, s, "team.*")
 			h.seen("team.a", rev)
 			leader := cluster.StreamLeader("KV_" + bucket)
 			leader.Stop()
-			eventually(t, writer, "team.a", rev, "after")
-			eventually(t, writer, "team.b", 0, "new")
+			trial.Settle(t, writer, "team.a", rev, "after")
+			trial.Settle(t, writer, "team.b", 0, "new")
 			h.value("after")
 			h.value("new")
 			leader.Run()
@@ -331,7 +332,7 @@ func TestPatternWatchUnderLoadKeepsTheOrderOfRevisions(t *testing.T) {
 	bucket := newBucket()
 	ensure(t, nc, natsstore.BucketConfig{Bucket: bucket, Replicas: 3})
 	s := open(t, nc, bucket, natsstore.Options{})
-	eventually(t, s, "ready", 0, "v")
+	trial.Settle(t, s, "ready", 0, "v")
 	writer := open(t, cluster.Connect(t), bucket, natsstore.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -396,15 +397,15 @@ func TestWatchBeginsHoweverLongItsPresentStateIs(t *testing.T) {
 				nc, bucket := srv.Connect(t), newBucket()
 				mode.make(t, nc, bucket)
 				s := open(t, nc, bucket, natsstore.Options{Timeout: timeout})
-				eventually(t, s, "team.a", 0, "v")
-				eventually(t, s, "team.b", 0, "v")
+				trial.Settle(t, s, "team.a", 0, "v")
+				trial.Settle(t, s, "team.b", 0, "v")
 				for tries := natslab.Within(t); ; {
 					stop, err := begin(s, func(store.Entry) { <-time.After(timeout * 6 / 10) })
 					if err == nil {
 						stop()
 						return
 					}
-					outcome(t, err, store.Transient)
+					trial.Outcome(t, err, store.Transient)
 					if tries.Err() != nil {
 						t.Fatal(err)
 					}
@@ -418,7 +419,7 @@ func TestPatternWatchOfAMissingBucketSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
 	_, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(error) {})
-	outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
+	trial.Outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
 	s.Close()
 	if _, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(error) {}); err == nil || errors.Is(err, store.ErrUnknown) {
 		t.Error(err)

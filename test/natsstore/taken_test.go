@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -66,7 +67,7 @@ authorization { users: [
 					return
 				}
 				if err != nil && lacks != "" {
-					outcome(t, err, store.Permanent, lacks)
+					trial.Outcome(t, err, store.Permanent, lacks)
 					return
 				}
 			case <-ctx.Done():
@@ -177,7 +178,7 @@ func TestWhatIsBeyondTheMostSubscriptionsIsNamed(t *testing.T) {
 		others = append(others, sub)
 	}
 	_, err := s.WatchPattern(t.Context(), ">", func(store.Entry) {}, func(error) {})
-	outcome(t, err, store.Transient, "max_subscriptions")
+	trial.Outcome(t, err, store.Transient, "max_subscriptions")
 	for _, sub := range others {
 		if err := sub.Unsubscribe(); err != nil {
 			t.Fatal(err)

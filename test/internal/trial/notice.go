@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 // noticing is how long Noticed waits for a store that does not look, and so
@@ -44,13 +45,35 @@ func (o *Opened) Noticed() {
 	}
 }
 
+// Cut returns a function that breaks all connections of the proxies, and lets
+// nobody connect for a while. A client connects when it is first used: one that
+// has not done so would notice nothing of a shorter interruption.
+func Cut(proxies ...*natslab.Proxy) func() error {
+	return func() error {
+		for _, p := range proxies {
+			p.Cut()
+		}
+		<-time.After(200 * time.Millisecond) // this is the fault, not a wait for something
+		for _, p := range proxies {
+			p.Resume()
+		}
+		return nil
+	}
+}
+
+// ComesTo waits until the store reports that its connection is in the state.
+func ComesTo(tb testing.TB, s store.ConnReporter, want store.ConnState) {
+	tb.Helper()
+	Await(tb, want.String(), func() bool { return s.ConnState() == want })
+}
+
 // StaysConnected demands that a store whose server is sound stays connected for
 // so long, though nothing happens. A machine that stands still meanwhile makes
 // a server silent, and the store gives it up, rightly: so it has five tries.
 func StaysConnected(tb testing.TB, s store.ConnReporter, long time.Duration) {
 	tb.Helper()
 	for range 5 {
-		Await(tb, "the store is connected", func() bool { return s.ConnState() == store.Connected })
+		ComesTo(tb, s, store.Connected)
 		var lost atomic.Bool
 		stop := s.OnConnState(func(c store.ConnState) {
 			if c != store.Connected {

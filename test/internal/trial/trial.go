@@ -203,3 +203,43 @@ func (h *Heard) Value(v string) store.Entry {
 	h.tb.Helper()
 	return h.Until(fmt.Sprintf("value %q", v), func(e store.Entry) bool { return string(e.Value) == v })
 }
+
+// A Followed store has watches.
+type Followed interface {
+	store.Store
+	store.Watcher
+	store.PatternWatcher
+}
+
+// WatchesComeAndGo begins and ends watches of the store, of keys and of a
+// pattern, beside a watch that stays, and demands that each hears of the writes
+// by the other client.
+func WatchesComeAndGo(t *testing.T, s Followed, writing store.Store) {
+	t.Helper()
+	kept := Listen(t, s, "kept")
+	for i := range 20 {
+		key := fmt.Sprintf("k%d", i)
+		heard := make(chan store.Entry, 100)
+		watch := func() (stop func(), err error) {
+			return s.Watch(Within(t), []string{key, "shared"}, func(e store.Entry) { heard <- e })
+		}
+		if i%2 == 0 {
+			watch = func() (stop func(), err error) {
+				return s.WatchPattern(Within(t), "*", func(e store.Entry) { heard <- e }, func(error) {})
+			}
+		}
+		stop, err := watch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		Must(t, writing, store.Write{Key: key, Value: []byte(key)})
+		for e := range heard {
+			if string(e.Value) == key {
+				break
+			}
+		}
+		stop()
+		Must(t, writing, store.Write{Key: "kept", Expected: Get(t, s, "kept").Revision, Value: []byte(key)})
+		kept.Value(key)
+	}
+}

@@ -73,7 +73,7 @@ func TestASilentAgentIsGivenUp(t *testing.T) {
 	node.Thaw()
 	becomes(t, s, store.Connected)
 	h.Value("1") // once more
-	eventually(t, s, "g", rev, "2")
+	trial.Settle(t, s, "g", rev, "2")
 	h.Value("2")
 }
 
@@ -92,33 +92,7 @@ func TestAnIdleQueryIsKept(t *testing.T) {
 // What is watched changes while queries wait.
 func comeAndGo(t *testing.T, node *consullab.Node) {
 	s := by(t, node.Addr, newPrefix())
-	writing := by(t, node.Addr, s.Prefix())
-	kept := trial.Listen(t, s, "kept")
-	for i := range 20 {
-		key := fmt.Sprintf("k%d", i)
-		heard := make(chan store.Entry, 100)
-		watch := func() (stop func(), err error) {
-			return s.Watch(trial.Within(t), []string{key, "shared"}, func(e store.Entry) { heard <- e })
-		}
-		if i%2 == 0 {
-			watch = func() (stop func(), err error) {
-				return s.WatchPattern(trial.Within(t), "*", func(e store.Entry) { heard <- e }, func(error) {})
-			}
-		}
-		stop, err := watch()
-		if err != nil {
-			t.Fatal(err)
-		}
-		trial.Must(t, writing, store.Write{Key: key, Value: []byte(key)})
-		for e := range heard {
-			if string(e.Value) == key {
-				break
-			}
-		}
-		stop()
-		trial.Must(t, writing, store.Write{Key: "kept", Expected: trial.Get(t, s, "kept").Revision, Value: []byte(key)})
-		kept.Value(key)
-	}
+	trial.WatchesComeAndGo(t, s, by(t, node.Addr, s.Prefix()))
 }
 
 // An agent allows a client 200 connections, and each query has one.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/consul/api"
 
@@ -36,7 +35,9 @@ func TestOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { judge(t, node) })
 	}
-	t.Run("AWriteOfAServerThatWasKilledMidwayIsUnknown", func(t *testing.T) { killed(t, cluster) })
+	t.Run("AWriteOfAServerThatWasKilledMidwayIsUnknown", func(t *testing.T) {
+		trial.KillsDuringAWrite(t, by(t, node.Addr, newPrefix()), node, cluster.Run)
+	})
 }
 
 // by returns a store with that prefix over an agent's or a relay's address.
@@ -266,38 +267,6 @@ func oddNames(t *testing.T, node *consullab.Node) {
 	}
 }
 
-func killed(t *testing.T, cluster *consullab.Cluster) {
-	node := cluster.Nodes[0]
-	s := by(t, node.Addr, newPrefix())
-	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	node.Freeze()
-	errs := make(chan error, 1)
-	go func() {
-		_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
-		errs <- err
-	}()
-	// Most of the time it is sent by then; else it never is, which is known.
-	<-time.After(50 * time.Millisecond)
-	node.Kill()
-	err := <-errs
-	if o := store.Classify(err); o != store.Unknown && !strings.Contains(err.Error(), "not sent") {
-		t.Errorf("%v: %v", o, err)
-	}
-	cluster.Run()
-	var e store.Entry
-	natslab.Eventually(t, "a read from the server that is back", func(ctx context.Context) (err error) {
-		e, err = s.Get(ctx, "g")
-		return err
-	})
-	switch {
-	case e.Revision < rev:
-		t.Errorf("an acknowledged write is gone: %+v", e)
-	case store.Classify(err) == store.Transient && e.Revision != rev:
-		t.Errorf("a write that never left, as was said (%v), stands: %+v", err, e)
-	}
-	eventually(t, s, "g", rev, "settled")
-}
-
 // What an index is worth: it grows across deletion, restart and restore, and
 // what a snapshot takes back is seen.
 func TestIndexesGrow(t *testing.T) {
@@ -323,14 +292,14 @@ func TestIndexesGrow(t *testing.T) {
 	if e := trial.Get(t, s, "g"); e.Revision != again {
 		t.Errorf("after a restart: %+v", e)
 	}
-	rev = eventually(t, s, "g", again, "more")
+	rev = trial.Settle(t, s, "g", again, "more")
 	h.Value("more")
 	node.Restore(snapshot)
 	h.Value("old") // the watch goes back, too
 	if e := trial.Get(t, s, "g"); e.Revision != old || string(e.Value) != "old" {
 		t.Errorf("after a restore of the state at revision %d: %+v", old, e)
 	}
-	if next := eventually(t, s, "g", old, "after"); next <= rev {
+	if next := trial.Settle(t, s, "g", old, "after"); next <= rev {
 		t.Errorf("the write after the restore has revision %d, and %d was given before", next, rev)
 	}
 	h.Value("after")

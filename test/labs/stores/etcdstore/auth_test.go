@@ -162,7 +162,7 @@ func TestLeastPrivilege(t *testing.T) {
 		h := trial.Listen(t, s, "login")
 		cluster.Kill()
 		cluster.Run()
-		rev = eventually(t, s, "login", rev, "3")
+		rev = trial.Settle(t, s, "login", rev, "3")
 		h.Value("3")
 		natslab.Eventually(t, "the store is connected", func(context.Context) error {
 			if c := s.ConnState(); c != store.Connected {

@@ -122,22 +122,13 @@ func TestASilentStreamIsGivenUp(t *testing.T) {
 	h := trial.Listen(t, s, "g")
 	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
 	h.Value("1")
-	state := func(want store.ConnState) {
-		t.Helper()
-		natslab.Eventually(t, want.String(), func(context.Context) error {
-			if c := s.ConnState(); c != want {
-				return errors.New(c.String())
-			}
-			return nil
-		})
-	}
-	state(store.Connected)
+	trial.ComesTo(t, s, store.Connected)
 	cluster.Nodes[0].Freeze()
-	state(store.Disconnected)
+	trial.ComesTo(t, s, store.Disconnected)
 	cluster.Nodes[0].Thaw()
-	state(store.Connected)
+	trial.ComesTo(t, s, store.Connected)
 	h.Value("1") // once more
-	eventually(t, s, "g", rev, "2")
+	trial.Settle(t, s, "g", rev, "2")
 	h.Value("2")
 }
 
@@ -197,7 +188,7 @@ func TestALostMajorityIsHeardOf(t *testing.T) {
 	})
 	cluster.Run()
 	h.Value("1") // once more
-	eventually(t, s, "g", rev, "2")
+	trial.Settle(t, s, "g", rev, "2")
 	h.Value("2")
 }
 
@@ -205,34 +196,7 @@ func TestALostMajorityIsHeardOf(t *testing.T) {
 func TestWatchesComeAndGo(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)
-	s := open(t, cluster.Client(t), etcdstore.Options{})
-	writing := open(t, cluster.Client(t), etcdstore.Options{})
-	kept := trial.Listen(t, s, "kept")
-	for i := range 20 {
-		key := fmt.Sprintf("k%d", i)
-		heard := make(chan store.Entry, 100)
-		watch := func() (stop func(), err error) {
-			return s.Watch(trial.Within(t), []string{key, "shared"}, func(e store.Entry) { heard <- e })
-		}
-		if i%2 == 0 {
-			watch = func() (stop func(), err error) {
-				return s.WatchPattern(trial.Within(t), "*", func(e store.Entry) { heard <- e }, func(error) {})
-			}
-		}
-		stop, err := watch()
-		if err != nil {
-			t.Fatal(err)
-		}
-		trial.Must(t, writing, store.Write{Key: key, Value: []byte(key)})
-		for e := range heard {
-			if string(e.Value) == key {
-				break
-			}
-		}
-		stop()
-		trial.Must(t, writing, store.Write{Key: "kept", Expected: trial.Get(t, s, "kept").Revision, Value: []byte(key)})
-		kept.Value(key)
-	}
+	trial.WatchesComeAndGo(t, open(t, cluster.Client(t), etcdstore.Options{}), open(t, cluster.Client(t), etcdstore.Options{}))
 }
 
 // By itself a client waits for up to two minutes between two attempts to

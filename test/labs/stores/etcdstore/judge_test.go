@@ -58,22 +58,6 @@ func registers(tb testing.TB, cluster *etcdlab.Cluster, urls []string, interrupt
 	}
 }
 
-// cut breaks all connections, and lets nobody connect for a while: a client
-// connects when it is first used, and one that has not begun to would notice
-// nothing of a shorter interruption.
-func cut(proxies ...*natslab.Proxy) func() error {
-	return func() error {
-		for _, p := range proxies {
-			p.Cut()
-		}
-		<-time.After(200 * time.Millisecond) // this is the fault, not a wait for something
-		for _, p := range proxies {
-			p.Resume()
-		}
-		return nil
-	}
-}
-
 // single is one server.
 func single(tb testing.TB) judge.Subject {
 	cluster := etcdlab.Start(tb, 1)
@@ -81,7 +65,7 @@ func single(tb testing.TB) judge.Subject {
 	proxy := natslab.NewProxy(tb, node.Addr)
 	return judge.Subject{
 		Registers: func(tb testing.TB) judge.Registers {
-			return registers(tb, cluster, []string{"http://" + proxy.Addr()}, cut(proxy))
+			return registers(tb, cluster, []string{"http://" + proxy.Addr()}, trial.Cut(proxy))
 		},
 		Addrs:     []string{node.Addr},
 		Processes: []judge.Process{{Name: "the server", Kill: cluster.Kill, Run: cluster.Run, Freeze: node.Freeze, Thaw: node.Thaw}},
@@ -114,7 +98,7 @@ func ofThree(tb testing.TB) judge.Subject {
 	freeze := func(node *etcdlab.Node) { down = node; node.Freeze() }
 	thaw := func() { down.Thaw() }
 	return judge.Subject{
-		Registers: func(tb testing.TB) judge.Registers { return registers(tb, cluster, urls, cut(proxies...)) },
+		Registers: func(tb testing.TB) judge.Registers { return registers(tb, cluster, urls, trial.Cut(proxies...)) },
 		Processes: []judge.Process{
 			{
 				Name: "etcd's leader", Kill: func() { cluster.Leader().Kill() }, Run: cluster.Run,

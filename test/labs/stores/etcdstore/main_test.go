@@ -2,20 +2,15 @@
 package etcdstore_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
-	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }
@@ -41,25 +36,4 @@ func open(tb testing.TB, client *clientv3.Client, opts etcdstore.Options) *etcds
 		}
 	})
 	return s
-}
-
-// eventually writes until the write is acknowledged or found, as a store's user
-// does across faults.
-func eventually(tb testing.TB, s store.Store, key string, expected uint64, value string) (rev uint64) {
-	tb.Helper()
-	natslab.Eventually(tb, "write of "+key, func(ctx context.Context) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		rev, err = s.CompareAndSwap(ctx, store.Write{Key: key, Expected: expected, Value: []byte(value)})
-		if errors.Is(err, store.ErrConflict) {
-			e, err := s.Get(ctx, key)
-			if err != nil || string(e.Value) == value {
-				rev = e.Revision
-				return err
-			}
-			expected = e.Revision
-		}
-		return err
-	})
-	return rev
 }

@@ -53,7 +53,7 @@ func TestOpen(t *testing.T) {
 	h := trial.Listen(t, all, "g")
 	h.Value("1")
 	cluster.Leader().Kill()
-	eventually(t, all, "g", rev, "2")
+	trial.Settle(t, all, "g", rev, "2")
 	h.Value("2")
 	// Two of three are enough to open by.
 	late := opened(t, "etcd://"+strings.Join(hosts, ",")+"/team/leader/")

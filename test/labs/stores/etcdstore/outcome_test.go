@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
-	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 func TestOutcomes(t *testing.T) {
@@ -36,7 +34,9 @@ func TestOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { judge(t, node) })
 	}
-	t.Run("AWriteOfAServerThatWasKilledMidwayIsUnknown", func(t *testing.T) { killed(t, cluster) })
+	t.Run("AWriteOfAServerThatWasKilledMidwayIsUnknown", func(t *testing.T) {
+		trial.KillsDuringAWrite(t, open(t, cluster.Client(t), etcdstore.Options{Prefix: newPrefix()}), node, cluster.Run)
+	})
 }
 
 func endedContext(t *testing.T, node *etcdlab.Node) {
@@ -191,38 +191,6 @@ func repeatedReads(t *testing.T, node *etcdlab.Node) {
 	r.instead("Range", rpctypes.ErrGRPCNoLeader)
 	_, err := s.Get(trial.Within(t), "g")
 	trial.Outcome(t, err, store.Transient, "no leader")
-}
-
-func killed(t *testing.T, cluster *etcdlab.Cluster) {
-	node := cluster.Nodes[0]
-	s := open(t, cluster.Client(t), etcdstore.Options{Prefix: newPrefix()})
-	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	node.Freeze()
-	errs := make(chan error, 1)
-	go func() {
-		_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
-		errs <- err
-	}()
-	// Most of the time it is sent by then; else it never is, which is known.
-	<-time.After(50 * time.Millisecond)
-	node.Kill()
-	err := <-errs
-	if o := store.Classify(err); o != store.Unknown && !strings.Contains(err.Error(), "not sent") {
-		t.Errorf("%v: %v", o, err)
-	}
-	cluster.Run()
-	var e store.Entry
-	natslab.Eventually(t, "a read from the server that is back", func(ctx context.Context) (err error) {
-		e, err = s.Get(ctx, "g")
-		return err
-	})
-	switch {
-	case e.Revision < rev:
-		t.Errorf("an acknowledged write is gone: %+v", e)
-	case store.Classify(err) == store.Transient && e.Revision != rev:
-		t.Errorf("a write that never left, as was said (%v), stands: %+v", err, e)
-	}
-	eventually(t, s, "g", rev, "settled")
 }
 
 // A server that is full says so of writes that it refused, and also of some

@@ -95,18 +95,3 @@ type silent struct{ http.RoundTripper }
 func (s silent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r.WithContext(context.Background()))
 }
-
-func TestAWriteOverADeletedRecordIsAConflict(t *testing.T) {
-	t.Parallel()
-	srv, c := made(t)
-	s := at(t, srv.Addr, "")
-	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
-	if err := (operator{t, c}).remove(s.Name("a")); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: rev})
-	trial.Outcome(t, err, store.Conflict)
-	if again := trial.Must(t, s, store.Write{Key: "a"}); again <= rev {
-		t.Errorf("revision %d follows %d", again, rev)
-	}
-}

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-ff2cb582/leader/store/storetest/judge"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
-	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 var caps = storetest.Caps{
@@ -41,20 +40,6 @@ func registers(tb testing.TB, srv *kubelab.Server, interrupt func() error, confi
 		At: func(tb testing.TB, addr string) store.Store {
 			return open(tb, kubelab.Through(srv.Admin(), addr), opts)
 		},
-	}
-}
-
-// cut breaks all connections, and lets nobody connect for a while.
-func cut(proxies ...*natslab.Proxy) func() error {
-	return func() error {
-		for _, p := range proxies {
-			p.Cut()
-		}
-		<-time.After(200 * time.Millisecond) // this is the fault, not a wait for something
-		for _, p := range proxies {
-			p.Resume()
-		}
-		return nil
 	}
 }
 

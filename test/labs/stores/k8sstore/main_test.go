@@ -2,16 +2,13 @@
 package k8sstore_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -23,12 +20,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
-	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 func TestMain(m *testing.M) {
@@ -140,25 +135,4 @@ func (k *kubectl) put(name string, value []byte) error {
 		return nil
 	}
 	return err
-}
-
-// eventually writes until the write is acknowledged or found, as a store's user
-// does across faults.
-func eventually(tb testing.TB, s store.Store, key string, expected uint64, value string) (rev uint64) {
-	tb.Helper()
-	natslab.Eventually(tb, "write of "+key, func(ctx context.Context) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		rev, err = s.CompareAndSwap(ctx, store.Write{Key: key, Expected: expected, Value: []byte(value)})
-		if errors.Is(err, store.ErrConflict) {
-			e, err := s.Get(ctx, key)
-			if err != nil || string(e.Value) == value {
-				rev = e.Revision
-				return err
-			}
-			expected = e.Revision
-		}
-		return err
-	})
-	return rev
 }

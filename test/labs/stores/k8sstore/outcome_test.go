@@ -1,8 +1,6 @@
 package k8sstore_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -163,21 +161,12 @@ func TestAWatchOutlivesItsServers(t *testing.T) {
 	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
 	h := trial.Listen(t, s, "g")
 	h.Value("1")
-	state := func(want store.ConnState) {
-		t.Helper()
-		natslab.Eventually(t, want.String(), func(context.Context) error {
-			if c := s.ConnState(); c != want {
-				return errors.New(c.String())
-			}
-			return nil
-		})
-	}
-	state(store.Connected)
+	trial.ComesTo(t, s, store.Connected)
 	srv.Freeze()
-	state(store.Disconnected)
+	trial.ComesTo(t, s, store.Disconnected)
 	srv.Thaw()
-	state(store.Connected)
-	rev = eventually(t, s, "g", rev, "2")
+	trial.ComesTo(t, s, store.Connected)
+	rev = trial.Settle(t, s, "g", rev, "2")
 	h.Value("2")
 
 	for name, f := range map[string]func(){
@@ -190,7 +179,7 @@ func TestAWatchOutlivesItsServers(t *testing.T) {
 		if before.Revision != rev {
 			t.Errorf("%s was killed: %+v, want revision %d", name, before, rev)
 		}
-		rev = eventually(t, s, "g", rev, name)
+		rev = trial.Settle(t, s, "g", rev, name)
 		h.Value(name)
 		t.Logf("%s killed: written and heard again after %v", name, time.Since(at).Round(time.Millisecond))
 	}

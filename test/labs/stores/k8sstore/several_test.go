@@ -12,6 +12,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/store/storetest"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
@@ -34,7 +35,7 @@ func conformanceAcross(t *testing.T, servers ...*kubelab.Server) {
 		proxies, configs = append(proxies, p), append(configs, kubelab.Through(srv.Admin(), p.Addr()))
 	}
 	storetest.Run(t, func(tb testing.TB) storetest.Harness {
-		return registers(tb, servers[0], cut(proxies...), configs...).Harness
+		return registers(tb, servers[0], trial.Cut(proxies...), configs...).Harness
 	}, caps)
 }
 

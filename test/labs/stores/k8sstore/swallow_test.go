@@ -24,7 +24,7 @@ func forgotten(t *testing.T, srv *kubelab.Server) {
 	h.Value("1")
 	between.Forget()
 	at := time.Now()
-	eventually(t, s, "g", rev, "2")
+	trial.Settle(t, s, "g", rev, "2")
 	written := time.Since(at)
 	h.Value("2")
 	t.Logf("a connection that vanished: written again after %v, heard after %v", written.Round(time.Millisecond), time.Since(at).Round(time.Millisecond))

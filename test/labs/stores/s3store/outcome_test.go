@@ -116,21 +116,6 @@ func (c silent) Do(r *http.Request) (*http.Response, error) {
 	return c.HTTPClient.Do(r.WithContext(context.Background()))
 }
 
-func TestAWriteOverADeletedRecordIsAConflict(t *testing.T) {
-	t.Parallel()
-	srv, c := made(t)
-	s := at(t, srv.Addr, "")
-	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
-	if err := (operator{t, c}).remove(s.Name("a")); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: rev}) // S3 says that there is no such key
-	trial.Outcome(t, err, store.Conflict)
-	if again := trial.Must(t, s, store.Write{Key: "a"}); again <= rev {
-		t.Errorf("revision %d follows %d", again, rev)
-	}
-}
-
 // versitygw 1.8.0 answers a read beside a write with the ETag of before and the
 // content of after, now and then.
 func TestAReadThatIsTornIsReadAgain(t *testing.T) {
