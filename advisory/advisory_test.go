@@ -121,6 +121,12 @@ func demoted(second int, instance string, term uint64, why leader.Reason) adviso
 	return a
 }
 
+func late(second int, instance string, term uint64) advisory.Advisory {
+	a := told(second, instance, leader.EventDemoted)
+	a.LeaderTerm, a.Correlation, a.Reason = term, "c", leader.ReasonLateGrant
+	return a
+}
+
 func campaigning(second int, instance string, term uint64) advisory.Advisory {
 	a := told(second, instance, leader.EventCampaigning)
 	a.LeaderTerm, a.Reason = term, leader.ReasonExpired
@@ -169,10 +175,15 @@ func TestTermsSayWhoLedWhen(t *testing.T) {
 			},
 			[]advisory.Term{term("a", 7, at(1), at(6), leader.ReasonExpired, "", ""), term("b", 9, at(9), never, "", "", "")},
 		},
-		"claims whose answers came too late": {
-			[]advisory.Advisory{promoted(1, "a", 7), demoted(5, "a", 7, leader.ReasonTrustExpired), demoted(8, "b", 9, leader.ReasonLateGrant), promoted(9, "c", 11)},
+		// The candidate was never promoted in the term, and so names it as the
+		// leader's.
+		"a claim whose answer came too late": {
+			[]advisory.Advisory{
+				promoted(1, "a", 7), demoted(5, "a", 7, leader.ReasonTrustExpired), following(8, "a", "b", 9), late(8, "b", 9), campaigning(9, "a", 9),
+				promoted(9, "c", 11),
+			},
 			[]advisory.Term{
-				term("a", 7, at(1), at(5), leader.ReasonTrustExpired, "ann", "upgrade"), term("b", 9, at(8), at(8), leader.ReasonLateGrant, "ann", "upgrade"),
+				term("a", 7, at(1), at(5), leader.ReasonTrustExpired, "ann", "upgrade"), term("b", 9, at(8), at(8), leader.ReasonLateGrant, "", ""),
 				term("c", 11, at(9), never, "", "", ""),
 			},
 		},

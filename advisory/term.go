@@ -91,6 +91,10 @@ func (b builder) take(a Advisory) {
 		r := b.of(a, a.Term)
 		r.Leader, r.Ended, r.Correlation = a.Instance, a.Time, a.Correlation
 		r.Reason, r.By, r.Why = a.Reason, a.By, a.Why
+	case a.Reason == leader.ReasonLateGrant && a.LeaderTerm != 0:
+		// It was not promoted in that term, so the advisory has no Term.
+		r := b.of(a, a.LeaderTerm)
+		r.Leader, r.Began, r.Ended, r.Correlation, r.Reason = a.Instance, a.Time, a.Time, a.Correlation, a.Reason
 	case a.Event == leader.EventFollowing && a.Leader != "" && a.LeaderTerm != 0:
 		r := b.of(a, a.LeaderTerm)
 		r.Leader, r.Correlation = a.Leader, a.Correlation
@@ -149,9 +153,6 @@ func latestFirst(terms map[uint64]*draft) []*draft {
 // close gives a term of whose end the leader has not told the end that others
 // saw, or the beginning of the next.
 func (r *draft) close(next time.Time) {
-	if r.Reason == leader.ReasonLateGrant && r.Began.IsZero() {
-		r.Began = r.Ended
-	}
 	n := r.noticed()
 	switch {
 	case !r.Ended.IsZero():
