@@ -485,12 +485,21 @@ func TestPauseOfADeadLeaderEndsWithItsLease(t *testing.T) {
 }
 
 func TestResumeFailsIfNobodyTakesOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, err := control(t, memstore.New()).Resume(lasting(t, time.Second), "g")
-		if !errors.Is(err, leader.ErrNoLeader) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-	})
+	for holder, words := range map[string]string{
+		"": "nobody has taken over: vacant",
+		`{"id":"gone","token":"t","ttl":60000,"term":1}`: `"gone", who holds the record of term 1, has not renewed it: `,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			st := memstore.New()
+			if holder != "" {
+				st.Put("g", []byte(holder))
+			}
+			_, err := control(t, st).Resume(lasting(t, time.Second), "g")
+			if !errors.Is(err, leader.ErrNoLeader) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), words) {
+				t.Errorf("want %q: %v", words, err)
+			}
+		})
+	}
 }
 
 // A record that could be read, and cannot any more, is not waited for: its

@@ -287,11 +287,14 @@ func (r Request) obeyedBy(v LeaderInfo) bool {
 func (w *handing) unfinished(waiting error) error {
 	from, r := w.h.From, w.h.Request
 	now := time.Now()
+	last := w.last.info.asOf(now)
 	switch {
 	case r.Op == OpPause:
 		return fmt.Errorf("leader: the group is paused, and %q has not left term %d yet: %w", from.ID, from.Term, waiting)
+	case r.Op == OpResume && last.ID != "":
+		return fmt.Errorf("%w: the pause is over, and %q, who holds the record of term %d, has not renewed it: %w", ErrNoLeader, last.ID, last.Term, waiting)
 	case r.Op == OpResume:
-		return fmt.Errorf("%w: the pause is over, and nobody has taken over: %s: %w", ErrNoLeader, describe(w.last.info.asOf(now)), waiting)
+		return fmt.Errorf("%w: the pause is over, and nobody has taken over: %s: %w", ErrNoLeader, describe(last), waiting)
 	case !w.left.IsZero():
 		return fmt.Errorf("%w: %q left term %d, and nobody has taken over: %s: %w", ErrNoLeader, from.ID, r.Term, describe(w.h.Vacancy), waiting)
 	case from.ID == "":
