@@ -159,6 +159,27 @@ func TestDoctorLooksAtAGroup(t *testing.T) {
 	}
 }
 
+func TestABoundThatAnAccountDemandsIsAskedForByItsFlag(t *testing.T) {
+	t.Parallel()
+	srv := devtest.Start(t)
+	srv.Limit(server.JetStreamAccountLimits{MaxMemory: -1, MaxStore: 4 << 20, MaxStreams: -1, MaxConsumers: -1, MaxBytesRequired: true})
+	for _, c := range []struct {
+		line string
+		code int
+		says string
+	}{
+		{"bucket create", 5, "--max-bytes"},
+		{"bucket create --max-bytes 1000000", 0, ""},
+		{"history enable", 5, "--max-bytes"},
+		{"history enable --max-bytes 1048576", 0, ""},
+	} {
+		code, _, stderr := runProgram(t, nil, append(strings.Fields(c.line), "--server", srv.URL())...)
+		if code != c.code || !strings.Contains(stderr, c.says) {
+			t.Errorf("%s: status %d: %s", c.line, code, stderr)
+		}
+	}
+}
+
 func TestDoctorSaysWhatToMakeWhereNothingIs(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)

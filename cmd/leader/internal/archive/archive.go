@@ -21,6 +21,14 @@ import (
 // ErrNone says that no stream keeps the advisories of the bucket.
 var ErrNone = errors.New("no stream keeps a history")
 
+// ErrNoRoom says that the account, or the server, has less room than is asked
+// for.
+var ErrNoRoom = errors.New("there is not so much room")
+
+// noRoom are the server's errors for that: of the account, of the server's files,
+// and of one stream.
+func noRoom(code jetstream.ErrorCode) bool { return code == 10002 || code == 10047 || code == 10122 }
+
 // Name is the name of the stream that Enable makes.
 func Name(bucket string) string { return "LEADER_HISTORY_" + bucket }
 
@@ -98,6 +106,8 @@ func refused(what string, err error) error {
 		return nil
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return fmt.Errorf("%s: %w: there is none", what, store.ErrPermanent)
+	case errors.As(err, &api) && noRoom(api.ErrorCode):
+		return fmt.Errorf("%s: %w: %w: %w", what, store.ErrPermanent, ErrNoRoom, err)
 	case errors.As(err, &api) && api.Code < 500:
 		return fmt.Errorf("%s: %w: %w", what, store.ErrPermanent, err)
 	default:

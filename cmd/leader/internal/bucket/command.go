@@ -162,11 +162,18 @@ func (c CreateCommand) make(ctx context.Context, s *app.Session, tester *rights.
 	err = natsstore.EnsureBucket(ctx, js, c.config())
 	if refusal, ok := errors.AsType[*jetstream.APIError](err); ok && errors.Is(err, store.ErrPermanent) {
 		// An answer of the server's own, which the next try would get again.
-		return fmt.Errorf("%w: the server refuses to make bucket %q%s: %s (error %d)",
+		err = fmt.Errorf("%w: the server refuses to make bucket %q%s: %s (error %d)",
 			store.ErrPermanent, s.Bucket, c.asked(), refusal.Description, refusal.ErrorCode)
+		if refusal.ErrorCode == codeNeedsMaxBytes {
+			err = fmt.Errorf("%w; --max-bytes states a bound", err)
+		}
 	}
 	return err
 }
+
+// codeNeedsMaxBytes is the server's error for a stream without a bound in an
+// account that demands one.
+const codeNeedsMaxBytes jetstream.ErrorCode = 10113
 
 // asked returns the flags that a server may not be able to follow.
 func (c CreateCommand) asked() (flags string) {

@@ -134,6 +134,18 @@ func (s *Server) Restart() {
 	s.Run()
 }
 
+// Limit sets the limits of JetStream for those who log in as nobody.
+func (s *Server) Limit(limits server.JetStreamAccountLimits) {
+	s.tb.Helper()
+	account, err := s.srv.LookupAccount(server.DEFAULT_GLOBAL_ACCOUNT)
+	if err == nil {
+		err = account.UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{"": limits})
+	}
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
 // Addr is HOST:PORT, also while the server is stopped.
 func (s *Server) Addr() string { return net.JoinHostPort(s.opts.Host, strconv.Itoa(s.opts.Port)) }
 

@@ -309,7 +309,7 @@ of them at the most unless the flags say otherwise. If a stream keeps them alrea
 
 Candidates publish advisories if they are made to: --advisories of this command's, the hooks of package advisory in a program.
 
-Exit status: 0; 5 if the bucket or a permission is missing; 6 if the server did not answer in time.
+Exit status: 0; 5 if the bucket, a permission or the room is missing; 6 if the server did not answer in time.
 
 Examples:
   leader history enable
@@ -338,6 +338,9 @@ func (c HistoryEnableCommand) Run(ctx context.Context, std app.Streams) error {
 		name, made, err = archive.Enable(ctx, js, c.Bucket, archive.Limits{Age: c.MaxAge, Bytes: c.MaxBytes})
 		return err
 	})
+	if errors.Is(err, archive.ErrNoRoom) {
+		return fmt.Errorf("%w; --max-bytes %d asks for more than there is", err, c.MaxBytes)
+	}
 	if err != nil {
 		return err
 	}
