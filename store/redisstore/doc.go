@@ -128,6 +128,10 @@
 // connections that are made at once write to one setting under two locks
 // (go-redis 9.23). Both write the same, but the race detector reports it.
 //
+// The client writes failed dials and the like to the standard error, by one
+// logger of the whole process. This package leaves the logger to the program:
+// logging.Disable of go-redis turns it off.
+//
 // A FLUSHALL, or a DEL of a leader's record, leaves no trace: a candidate that
 // starts before the leader has renewed, or has heard of it, leads beside it for
 // that long. Hand the term to what must refuse a stale leader (package fence).
