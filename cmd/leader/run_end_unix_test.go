@@ -105,10 +105,11 @@ func TestHostsWithOtherNumbersOfSlotsWarnOfEachOther(t *testing.T) {
 	}
 	three := startRun(t, url, []string{"-n", "3", "--id", "c"}, program)
 	three.awaitSaid("with --slots 2, and this host has --slots 3")
-	two[0].signal(syscall.SIGTERM)
-	two[1].signal(syscall.SIGTERM)
-	// It leads the third slot, which is none of theirs, until that is emptied.
-	three.line()
+	three.line() // in the third slot, which is none of theirs
+	for _, r := range two {
+		r.awaitSaid("with --slots 3, and this host has --slots 2")
+		r.signal(syscall.SIGTERM)
+	}
 	three.signal(syscall.SIGTERM)
 	three.end()
 	for _, id := range []string{"d", "f"} { // one of which leads a slot of both

@@ -195,6 +195,14 @@ func shownURL(rawURL string) string {
 // on NATS.
 func (s *Session) Elsewhere() Registers { return s.elsewhere }
 
+// Place names what holds the records, for people.
+func (s *Session) Place() string {
+	if s.elsewhere != nil {
+		return s.URL
+	}
+	return fmt.Sprintf("bucket %q of %s", s.Bucket, s.URL)
+}
+
 // NeedsNATS is the error of what only NATS can do.
 func (s *Session) NeedsNATS(what string) error {
 	return fmt.Errorf("%w: %s needs NATS, and --store names %s", ErrUsage, what, s.URL)

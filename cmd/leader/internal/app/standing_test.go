@@ -137,3 +137,17 @@ func TestSessionRemembersHowLongARecordHasBeenSilent(t *testing.T) {
 		}
 	})
 }
+
+func TestPlaceNamesABucketOnNATSAlone(t *testing.T) {
+	s, err := apptest.Elsewhere(memstore.New(), time.Minute).Open("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := s.Place(); got != "memory://" {
+		t.Errorf("elsewhere: %q", got)
+	}
+	if got := (&app.Session{Bucket: "b", URL: "nats://a"}).Place(); got != `bucket "b" of nats://a` {
+		t.Errorf("on NATS: %q", got)
+	}
+}

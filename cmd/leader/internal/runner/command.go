@@ -91,7 +91,7 @@ when leader run was started (nohup, or & in a script), nor have they on the prog
 With --slots N as many hosts run the program at the same time. The slots are groups of their own, GROUP.1 to GROUP.N, for all
 commands: leader ls 'GROUP.*' shows them, leader step-down GROUP.2 empties one. A host stands in all and runs the program in one at
 the most; LEADER_GROUP is that slot's group, and LEADER_TERM grows in each slot by itself. Give all hosts the same N: the records state it (slots in META), and hosts warn
-of each other if theirs differ. A process whose
+of each other if theirs differ, also by GROUP.N+1 where the user may read that. A process whose
 host runs the program already, under the same --id, ends with status 1. With --http, /leader?group=GROUP.1 asks for a slot.
 
 With --try it ends with status 75 as soon as it is known that another leads: one whose latest renewal the server has stored within the

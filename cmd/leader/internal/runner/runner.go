@@ -228,9 +228,14 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 		s.e.OnDemote(func() { r.left(s) })
 		s.e.OnLeaderChange(r.wait)
 	}
-	r.say("standing for %s as %q in bucket %q of %s", r.c.Group, r.cfg.InstanceID, r.session.Bucket, r.session.URL)
+	r.say("standing for %s as %q in %s", r.c.Group, r.cfg.InstanceID, r.session.Place())
 	if err := all.Start(ctx); err != nil {
 		return err
+	}
+	if r.c.Slots > 1 {
+		beyond, stop := context.WithCancel(ctx)
+		defer stop()
+		go r.lookBeyond(beyond)
 	}
 	for _, s := range r.seats {
 		go func() {
@@ -510,9 +515,15 @@ func (r *runner) wait(info leader.LeaderInfo) {
 	r.compareSlots(info)
 }
 
+// lookBeyond compares the slots with the leader of the next slot, which hosts
+// with more slots have. It waits for a renewal, because a dead leader may have
+// left the record behind. Without the right to read that slot it ends.
+func (r *runner) lookBeyond(ctx context.Context) {
+	_ = leader.ObserveFuncWithStore(ctx, r.keys, fmt.Sprintf("%s.%d", r.c.Group, r.c.Slots+1), leader.Observer{Renewed: r.compareSlots})
+}
+
 // compareSlots warns, once, of a leader that counts other slots: more hosts than
-// either says may run the program. Each side sees the other where the other
-// leads a slot that both have.
+// either says may run the program.
 func (r *runner) compareSlots(info leader.LeaderInfo) {
 	theirs := info.Meta[slotsKey]
 	if r.c.Slots < 2 || theirs == "" || theirs == strconv.Itoa(r.c.Slots) || r.warned.Swap(true) {
