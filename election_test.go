@@ -69,7 +69,7 @@ func TestCandidateThatRestartsUnderItsNameWaitsForItsOldLease(t *testing.T) {
 		again := start(t, f.Client("new"), config("a"))
 		time.Sleep(wait - 1)
 		mustNotLead(t, again)
-		time.Sleep(1 + startWindow)
+		time.Sleep(1 + spread)
 		mustLead(t, again, old)
 		if term := again.Term(); term.Number <= first.Number || term.Token == first.Token {
 			t.Errorf("%v after %v", term, first)

@@ -27,8 +27,7 @@ import (
 // test fails if one of them is never passed, or is not among them.
 var faultPoints = []string{
 	"loop", "step", "perform", "write", "send", "answer", "look", "examine", "join", "poll", "health checks", "health", "check",
-	"validations", "validation", "takeover request", "repair", "offer", "the end of taking offers", "callbacks", "news", "window", "delivery",
-	"offered", "connection", "delivery queue", "nomination", "nominated", "the end of listening",
+	"validations", "validation", "takeover request", "callbacks", "news", "window", "delivery", "connection", "delivery queue",
 }
 
 // TestFaults lets each goroutine of ours panic at random, and judges from
@@ -244,7 +243,7 @@ func (w *faultWorld) strike(point string) {
 // it is seldom passed.
 func aimed(point string) float64 {
 	switch point {
-	case "window", "offer", "offered", "look", "takeover request", "repair", "nomination", "nominated", "the end of listening", "examine":
+	case "window", "look", "takeover request", "examine":
 		return 0.7
 	default:
 		return 0.2
@@ -338,7 +337,7 @@ func (p *faultProc) begin() {
 	cfg.HealthChecker, cfg.HealthCheckInterval, cfg.MaxConsecutiveFailures = p, heartbeat, 5
 	cfg.DemoteTimeout = ttl
 	cfg.Fencing.ValidationInterval = heartbeat
-	if p.w.ranked { // records are offered among those that are alike
+	if p.w.ranked {
 		cfg.Priority, cfg.AllowPriorityTakeover, cfg.MinTenure = p.w.draw(3), true, ttl
 	}
 	e, err := leader.NewElectionWithStore(p.st, cfg)

@@ -68,9 +68,9 @@ func network(t *testing.T, policy faultstore.Policy) *faultstore.Faults {
 	return f
 }
 
-// startWindow is how long candidates that were started together wait at most at
-// their first vacancy (docs/protocol.md, The herd).
-const startWindow = 100 * time.Millisecond
+// spread is how long candidates wait at most for each other, at a vacancy or at
+// a lease that ran out (docs/protocol.md, The herd).
+const spread = ttl / 20
 
 // mustLead waits until nothing moves any more and demands that e and nobody
 // else leads.
@@ -78,7 +78,7 @@ func mustLead(t *testing.T, e leader.Election, others ...leader.Election) {
 	t.Helper()
 	synctest.Wait()
 	if !e.IsLeader() {
-		time.Sleep(startWindow)
+		time.Sleep(spread)
 		synctest.Wait()
 	}
 	if !e.IsLeader() {

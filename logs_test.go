@@ -178,8 +178,6 @@ func TestLogLinesHaveANameForEachKind(t *testing.T) {
 		cfg.Logger = slog.New(slog.NewJSONHandler(&book, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		a := start(t, st, config("a"))
 		b := start(t, st, cfg)
-		// Not at a heartbeat: a renewal then would follow the offer, and the
-		// claim on it lose.
 		time.Sleep(ttl + heartbeat/2)
 		halt(t, a)
 		time.Sleep(wait)

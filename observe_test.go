@@ -24,7 +24,7 @@ import (
 func TestObserverGetsTheLastRenewalOfALeaderThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, begun := memstore.New(), time.Now()
-		a, b := start(t, st, config("a")), start(t, st, config("b"))
+		a := start(t, st, config("a"))
 		told := make(chan leader.LeaderInfo, 100)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -37,9 +37,12 @@ func TestObserverGetsTheLastRenewalOfALeaderThatIsGone(t *testing.T) {
 			}
 		}()
 		time.Sleep(heartbeat + heartbeat/2)
-		if err := a.Resign(t.Context()); err != nil { // by an offer, without a vacancy
+		left := time.Now()
+		if err := a.Resign(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
+		b := start(t, st, config("b"))
 		mustLead(t, b, a)
 		next := time.Now()
 		if err := b.StopWithContext(t.Context(), leader.StopOptions{WaitForDemote: true}); err != nil { // its record is left to expire
@@ -55,7 +58,7 @@ func TestObserverGetsTheLastRenewalOfALeaderThatIsGone(t *testing.T) {
 			acquired, renewed time.Time
 		}{
 			{"a", "", begun, begun},
-			{"", leader.ReasonResigned, begun, begun.Add(heartbeat)},
+			{"", leader.ReasonResigned, begun, left}, // when it wrote the vacancy
 			{"b", "", next, next},
 			{"", leader.ReasonExpired, next, next},
 		} {

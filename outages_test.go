@@ -257,7 +257,7 @@ func TestUnfitFollowerSeesASilentLeaderExpire(t *testing.T) {
 		started(t, b)
 		time.Sleep(10 * heartbeat)
 		f.BlackHole("a")
-		time.Sleep(wait + startWindow)
+		time.Sleep(wait + spread)
 		mustNotLead(t, a, b)
 		j.demand(t, `"" started`, `"a" `, `"" expired`)
 		if b.LeaderID() != "" {

@@ -73,17 +73,6 @@ func (b *brittle) Watch(ctx context.Context, keys []string, deliver func(store.E
 	return func() { stop(); b.strike("the end of Watch") }, err
 }
 
-func (b *brittle) Offer(ctx context.Context, key string, offer []byte) error {
-	b.strike("Offer")
-	return b.Store.Offer(ctx, key, offer)
-}
-
-func (b *brittle) TakeOffers(key string, deliver func([]byte)) (func(), error) {
-	b.strike("TakeOffers")
-	stop, err := b.Store.TakeOffers(key, deliver)
-	return func() { stop(); b.strike("the end of TakeOffers") }, err
-}
-
 func (b *brittle) ConnState() store.ConnState {
 	b.strike("ConnState")
 	return store.Connected
@@ -169,8 +158,8 @@ func unharmed(f func() error) (err error) {
 // unknown, and unknown is an outcome that the protocol knows.
 func TestPanicOfTheStoreIsAnUnknownOutcome(t *testing.T) {
 	for _, method := range []string{
-		"Get", "CompareAndSwap before", "CompareAndSwap after", "Check", "Watch", "the end of Watch", "Offer",
-		"TakeOffers", "the end of TakeOffers", "OnConnState", "the end of OnConnState",
+		"Get", "CompareAndSwap before", "CompareAndSwap after", "Check", "Watch", "the end of Watch",
+		"OnConnState", "the end of OnConnState",
 		"CompareAndSwapAsync before", "CompareAndSwapAsync after",
 	} {
 		t.Run(method, func(t *testing.T) {

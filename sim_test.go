@@ -721,8 +721,7 @@ func (p *simProc) demoted() {
 // the next has been won already. It expects a revision before that one's, and
 // is refused.
 func (w *simWorld) judgeWrite(c faultstore.Call) {
-	release := c.Op == faultstore.CompareAndSwap && c.Write.Tombstone
-	if !release && c.Op != faultstore.Offer {
+	if c.Op != faultstore.CompareAndSwap || !c.Write.Tombstone {
 		return
 	}
 	for _, p := range w.procs {
@@ -731,8 +730,7 @@ func (w *simWorld) judgeWrite(c faultstore.Call) {
 		}
 		atWork := p.atWork()
 		p.mu.Lock()
-		stands := c.Op == faultstore.Offer || c.Write.Expected >= p.leading.Number
-		if stands && atWork {
+		if c.Write.Expected >= p.leading.Number && atWork {
 			w.t.Errorf("G4: %s releases at %v while its work of term %d goes on", p.name, time.Since(w.begun), p.leading.Number)
 		}
 		p.mu.Unlock()
@@ -1098,7 +1096,8 @@ var simFields = []simField{
 	{"ClockDrift", true, settings(func(c *simConfig) *float64 { return &c.ClockDrift }, math.SmallestNonzeroFloat64, 0, 0.3)},
 	{"AcquireGrace", true, settings(func(c *simConfig) *leader.AcquireGrace { return &c.AcquireGrace }, leader.GraceAuto, leader.GraceOn, leader.GraceOff)},
 	{"VersionPolicy", true, settings(func(c *simConfig) *leader.VersionPolicy { return &c.VersionPolicy }, leader.PreferAny, leader.PreferOlder, leader.PreferNewer)},
-	// Of all or of none, and mostly of none: those who back off take no offers.
+	// Of all or of none, and mostly of none: those who back off leave the first
+	// claim to others.
 	{"Campaign.Backoff", true, leases(func(c *simConfig) *time.Duration { return &c.Campaign.Backoff }, 0, 0, 0, .05)},
 	{"Campaign.MaxBackoff", true, leases(func(c *simConfig) *time.Duration { return &c.Campaign.MaxBackoff }, .05, .25)},
 

@@ -40,7 +40,7 @@ func TestWorkStopsBeforeTheReleaseHoweverTheTermIsLeft(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j := newJournal()
 				f := network(t, func(c faultstore.Call) faultstore.Fate {
-					if c.Op == faultstore.Offer || c.Op == faultstore.CompareAndSwap && c.Write.Tombstone {
+					if c.Op == faultstore.CompareAndSwap && c.Write.Tombstone {
 						j.note("released by %s", c.Client)
 					}
 					return faultstore.Fate{}

@@ -12,9 +12,9 @@ import (
 type connection = faultstore.Client
 
 // A Store is one candidate's connection to the store of its [Group]. Besides
-// [store.Watcher] it implements [store.PatternWatcher], [store.Offerer],
-// [store.ConnReporter] and [store.Checker], as the store for NATS does. Its
-// methods may be called concurrently.
+// [store.Watcher] it implements [store.PatternWatcher], [store.ConnReporter] and
+// [store.Checker], as the store for NATS does. Its methods may be called
+// concurrently.
 type Store struct {
 	*connection
 
@@ -26,7 +26,6 @@ type Store struct {
 var (
 	_ store.PatternWatcher = (*Store)(nil)
 	_ store.Watcher        = (*Store)(nil)
-	_ store.Offerer        = (*Store)(nil)
 	_ store.ConnReporter   = (*Store)(nil)
 	_ store.Checker        = (*Store)(nil)
 )

@@ -147,8 +147,8 @@ func restricted(t *testing.T) *readLab {
 	const read, ctl = "$JS.API.DIRECT.GET.KV_leaders.$KV.leaders.reports", "$JS.API.DIRECT.GET.KV_leaders.$KV.leaders._ctl.reports"
 	const info = "$JS.API.STREAM.INFO.KV_leaders"
 	l := enter(t, serveUsers(t,
-		devtest.User("candidate", []string{"$KV.leaders.reports", info, read, ctl, "leader-offer.leaders.reports"},
-			[]string{"leader.leaders.reports", "leader.leaders._ctl.reports", "leader-offer.leaders.reports"}),
+		devtest.User("candidate", []string{"$KV.leaders.reports", info, read, ctl},
+			[]string{"leader.leaders.reports", "leader.leaders._ctl.reports"}),
 		devtest.User("observer", []string{info, read}, []string{"leader.leaders.reports"}),
 		devtest.User("operator", []string{"$KV.leaders._ctl.reports", info, read, ctl}, []string{"leader.leaders.reports"}),
 		devtest.User("caretaker", []string{"$KV.leaders.reports", info, read, ctl}, []string{"leader.leaders.reports"}),

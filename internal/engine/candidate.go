@@ -64,7 +64,7 @@ func New(st store.Store, cfg Config) *Candidate {
 	e := &c.env
 	c.callbacks.env, c.io.env = e, e
 	c.loop.Candidate = c
-	c.loop.nomination.env, c.loop.peers.env = e, e
+	c.loop.peers.env = e
 	// Before anybody has the candidate: readers never ask whether there is one.
 	c.snap.Store(&snapshot{at: time.Now(), state: machine.Init, leader: leadership.Info{Group: cfg.Group}})
 	return c

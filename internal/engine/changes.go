@@ -15,7 +15,6 @@ type changes struct {
 	// Of the latest claim: its count and its time hold for all that is written
 	// in its term, and for each attempt.
 	token    string
-	word     string // of the token
 	expected uint64
 	claimed  uint64
 	acquired record.Moment

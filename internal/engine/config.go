@@ -81,9 +81,6 @@ type Supervisor interface {
 	// Asks reports whether there will be room for a role that the candidate is
 	// about to ask the leader of a term for, and counts it as asked for if so.
 	Asks(term uint64) bool
-	// Chooses reports whether the supervisor decides who takes a role that
-	// falls free, so that the candidate does not nominate itself.
-	Chooses() bool
 	// Stepped takes in what readers see after a step, and what observers were
 	// told.
 	Stepped(View, leadership.Info)

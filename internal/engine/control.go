@@ -39,7 +39,6 @@ func (l *loop) observeControl(entry store.Entry) {
 		l.malformed(again)
 		return
 	}
-	l.repair.end()
 	l.pause(c.Paused)
 	// A request is heard once, or a poll would have it granted with each look.
 	if !again {
@@ -55,21 +54,17 @@ func (l *loop) observeControl(entry store.Entry) {
 }
 
 // malformed takes in that the control record cannot be read. That changes
-// nothing of what is known. A candidate that knows nothing yet waits for the
-// repair, as one does that may not read the record.
+// nothing of what is known. A candidate that knows nothing yet campaigns after a
+// TTL, as one does that may not read the record.
 func (l *loop) malformed(again bool) {
 	if again {
 		return
 	}
-	if l.state.Barred&machine.Paused == 0 {
-		l.note(Note{At: time.Now(), Kind: NoteMalformed, Text: "the control record cannot be read, and is ignored"})
-		return
+	text := "the control record cannot be read, and is ignored"
+	if l.state.Barred&machine.Paused != 0 {
+		text = "the control record cannot be read: this candidate stays paused, and those that start from now on do not know of the pause. Pause the group again"
 	}
-	l.note(Note{At: time.Now(), Kind: NoteMalformed, Text: "the control record cannot be read: the group stays paused, and that is written there again"})
-	if l.repair == nil {
-		l.repair = &repair{env: &l.env}
-	}
-	l.repair.begin(l.control.revision, l.control.last)
+	l.note(Note{At: time.Now(), Kind: NoteMalformed, Text: text})
 }
 
 // pause bars the candidate while a pause stands, which has a holder leave, too.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
-	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -140,38 +139,6 @@ func TestTermThatEndsBeforeItsCallbackIsNeitherPromotedNorDemoted(t *testing.T) 
 		_ = e.Stop(t.Context(), StopOptions{})
 		close(release)
 		<-e.Done()
-	})
-}
-
-// An election that has ended by a panic of ours takes no offers any more: a
-// leader that leaves would else offer its record to nobody.
-func TestACrashedFollowerTakesNoOffers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := memstore.New()
-		cfg := testConfig()
-		a := New(st, cfg)
-		if err := a.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		cfg.InstanceID = "b"
-		b := New(st, cfg)
-		if err := b.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(cfg.TTL) // a renewal at least, by which b has seen a leader
-		synctest.Wait()
-		if b.loop.offers == nil || b.loop.offers.stop == nil {
-			t.Fatal("b takes no offers")
-		}
-		blowUp(b)
-		<-b.Done()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := st.Offer(ctx, "g", []byte("x")); !errors.Is(err, store.ErrTransient) {
-			t.Errorf("an offer after the crash: %v", err)
-		}
-		_ = a.Stop(t.Context(), StopOptions{WaitForDemote: true})
 	})
 }
 

@@ -3,11 +3,9 @@ package engine
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
-	"github.com/seed-ff2cb582/leader/internal/preference"
 	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
@@ -71,70 +69,5 @@ func TestALeaderHearsWhatIsSaidToItInThisTerm(t *testing.T) {
 		if len(l.known) != c.heard {
 			t.Errorf("%s: %v is known", name, l.known)
 		}
-	}
-}
-
-// An offer puts who takes it before all others.
-func TestWhoLetsOthersGoFirstTakesNoOffers(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*loop)
-		takes  bool
-	}{
-		"a follower":                        {func(*loop) {}, true},
-		"one that stood back":               {func(l *loop) { l.state.StandBackUntil = l.now() - 1 }, true},
-		"one that stands back":              {func(l *loop) { l.state.StandBackUntil = l.now() + int64(time.Hour) }, false},
-		"one that is barred":                {func(l *loop) { l.state.Barred = machine.Full }, false},
-		"one whose work has not ended":      {func(l *loop) { l.state.Undrained = true }, false},
-		"one that knows of others' ranks":   {func(l *loop) { l.known = preference.Standings{{Priority: 1}} }, false},
-		"one that backs off":                {func(l *loop) { l.rules.Backoff = time.Second }, false},
-		"the leader":                        {func(l *loop) { l.state.Phase = machine.Holding }, false},
-		"one that has seen nothing of note": {func(l *loop) { l.state.View.Kind = machine.Absent }, false},
-	} {
-		l := &New(memstore.New(), testConfig()).loop
-		l.prepare(t.Context(), l.cfg.Protocol(false))
-		l.state = machine.State{Phase: machine.Watching, View: machine.Seen{Kind: machine.Held, Rev: 5, Rec: machine.Record{ID: "b"}}}
-		c.change(l)
-		l.tendOffers()
-		if takes := l.offers != nil && l.offers.stop != nil; takes != c.takes {
-			t.Errorf("%s takes offers: %t", name, takes)
-		}
-		l.end(func() {})
-	}
-}
-
-// What is drawn for a record stands: with a new draw each time the loop turns,
-// the earliest of all would win, and hundreds would nominate themselves.
-func TestANominationIsPlannedOnceForEachRecord(t *testing.T) {
-	plan := func(now int64, change ...func(*Config)) (*nomination, func(rev uint64, now int64)) {
-		c := New(memstore.New(), testConfig(change...))
-		n, rules := &c.loop.nomination, c.cfg.Protocol(false)
-		next := func(rev uint64, now int64) {
-			n.plan(&rules, &machine.State{
-				Phase: machine.Watching, HeldTTL: 3 * time.Second,
-				View: machine.Seen{Kind: machine.Held, Rev: rev, Rec: machine.Record{ID: "b", TTL: 3 * time.Second}},
-			}, now)
-		}
-		next(5, now)
-		return n, next
-	}
-	n, next := plan(0)
-	first := n.at
-	for range 20 {
-		next(5, 0)
-	}
-	if first <= 0 || first == machine.Never || n.at != first || n.done {
-		t.Errorf("planned for %d, then for %d, done: %t", first, n.at, n.done)
-	}
-	n.done = true
-	next(6, 0)
-	if n.done || n.at == machine.Never || n.revision != 6 {
-		t.Errorf("the next record: planned for %d, done: %t", n.at, n.done)
-	}
-	// Those whose bar has fallen late.
-	if n, _ := plan(int64(time.Hour)); !n.done {
-		t.Errorf("planned for %d, which is past", n.at)
-	}
-	if n, _ := plan(0, func(c *Config) { c.Supervisor = &patient{} }); n.at != machine.Never {
-		t.Errorf("planned for %d, and its supervisor decides", n.at)
 	}
 }

@@ -89,11 +89,8 @@ const (
 	NoteClosed       = "closed"
 )
 
-// The kinds of calls that are no write of the core.
-const (
-	callRead  = "read"
-	callOffer = "offer"
-)
+// callRead is the kind of the calls that are no write of the core.
+const callRead = "read"
 
 // Hooks tell the outside what a candidate does. Nil means off. See
 // leader.Hooks. All but Callback are called by the loop: one that blocks holds

@@ -71,30 +71,6 @@ func (s *guardedStore) watch(ctx context.Context, w store.Watcher, keys []string
 	return s.ending("the end of the store's Watch", stop), err
 }
 
-func (s *guardedStore) offer(ctx context.Context, st store.Offerer, key string, offer []byte) (err error) {
-	err = OutcomeOfPanic("Offer")
-	shield.Call(func() { err = st.Offer(ctx, key, offer) }, s.report.panicked("the store's Offer"))
-	return err
-}
-
-func (s *guardedStore) takeOffers(st store.Offerer, key string, take func([]byte)) (stop func(), err error) {
-	err = OutcomeOfPanic("TakeOffers")
-	shield.Call(func() { stop, err = st.TakeOffers(key, take) }, s.report.panicked("the store's TakeOffers"))
-	return s.ending("the end of the store's TakeOffers", stop), err
-}
-
-func (s *guardedStore) broadcast(ctx context.Context, st store.Broadcaster, key string, text []byte) (err error) {
-	err = OutcomeOfPanic("Broadcast")
-	shield.Call(func() { err = st.Broadcast(ctx, key, text) }, s.report.panicked("the store's Broadcast"))
-	return err
-}
-
-func (s *guardedStore) listen(st store.Broadcaster, key string, most int, hear func([]byte)) (stop func(), err error) {
-	err = OutcomeOfPanic("Listen")
-	shield.Call(func() { stop, err = st.Listen(key, most, hear) }, s.report.panicked("the store's Listen"))
-	return s.ending("the end of the store's Listen", stop), err
-}
-
 func (s *guardedStore) onConnState(c store.ConnReporter, tell func(store.ConnState)) (stop func()) {
 	shield.Call(func() { stop = c.OnConnState(tell) }, s.report.panicked("the store's OnConnState"))
 	return s.ending("the end of the store's OnConnState", stop)

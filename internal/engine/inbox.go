@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
-	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -17,14 +16,12 @@ type message struct {
 	call  *Call        // the call to the store that event answers
 	entry *store.Entry // the state of the record that event is about
 
-	conditions *Conditions        // of the store, from now on
-	wait       *waiter            // somebody who waits for a state from now on
-	note       *Note              // something to report
-	requested  *error             // how a takeover request ended
-	nominee    *record.Nomination // who goes first when a lease has run out
-	repaired   *repaired          // how a repair of the control record ended
-	watched    bool               // the watch has begun
-	closed     error              // the store is closed for good
+	conditions *Conditions // of the store, from now on
+	wait       *waiter     // somebody who waits for a state from now on
+	note       *Note       // something to report
+	requested  *error      // how a takeover request ended
+	watched    bool        // the watch has begun
+	closed     error       // the store is closed for good
 }
 
 // A waiter waits for a state of the core. Its answer has room for one, so that
@@ -48,8 +45,6 @@ type inbox struct {
 	spare    []*message // empty, the loop's: becomes messages when those are taken
 	record   *store.Entry
 	control  *store.Entry
-	offer    *machine.Event
-	nominee  *record.Nomination
 	wake     chan struct{} // holds one if something waits
 }
 
@@ -67,29 +62,6 @@ func (in *inbox) observed(e store.Entry, control bool) {
 			in.control = &e
 		} else {
 			in.record = &e
-		}
-	})
-}
-
-// offered takes in an offer. What is none is ignored. It keeps the latest
-// alone: anybody who reaches the store can send offers, and they once piled up
-// without a bound while a hook held the loop up.
-func (in *inbox) offered(b []byte) {
-	if seen, ok := record.ReadOffer(b); ok {
-		in.with(func() { in.offer = &machine.Event{Kind: machine.Offered, Seen: seen} })
-	}
-}
-
-// nominated takes in a nomination. Of those that wait it keeps the one that
-// counts.
-func (in *inbox) nominated(b []byte) {
-	n, ok := record.ReadNomination(b)
-	if !ok {
-		return // an offer, perhaps
-	}
-	in.with(func() {
-		if in.nominee == nil || n.Replaces(*in.nominee) {
-			in.nominee = &n
 		}
 	})
 }
@@ -116,13 +88,7 @@ func (in *inbox) take() (messages []*message, group, control *store.Entry) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	messages, group, control = in.messages, in.record, in.control
-	if in.offer != nil {
-		messages = append(messages, &message{event: *in.offer})
-	}
-	if in.nominee != nil {
-		messages = append(messages, &message{nominee: in.nominee})
-	}
-	in.messages, in.record, in.control, in.offer, in.nominee = in.spare, nil, nil, nil, nil
+	in.messages, in.record, in.control = in.spare, nil, nil
 	in.spare = nil
 	return messages, group, control
 }

@@ -31,9 +31,7 @@ type loop struct {
 	// endHealth ends the context of the health checks, before that of all I/O.
 	endHealth context.CancelFunc
 
-	token string        // fresh, for the next claim
-	word  string        // that of token
-	rtt   time.Duration // of the latest write that was applied
+	token string // fresh, for the next claim
 
 	record   record.Record // what the latest state of the record said in full
 	observed uint64        // the revision that the watch told of last
@@ -52,12 +50,9 @@ type loop struct {
 	known   preference.Standings // of the group, as its latest record tells, or we do
 	changes *changes             // of leader, and the latest claim; nil before there is anything to remember
 
-	control    control
-	offers     *offers // nil before the first
-	nomination nomination
-	takeover   *takeover // nil before the first
-	repair     *repair   // nil before the first
-	peers      peers
+	control  control
+	takeover *takeover // nil before the first
+	peers    peers
 
 	waiters []*waiter
 	told    leadership.Info // what observers were told last
@@ -116,7 +111,7 @@ func (l *loop) end(stopConn func()) {
 	// call is left that would tell of it, and the store is disposed of after
 	// both. What the callbacks were handed is awaited last.
 	callEach([]func(){
-		l.finish, l.cancel, l.io.abandon, stopConn, func() { l.offers.end() }, l.nomination.end, l.work.Wait, l.io.unwatch, l.dispose,
+		l.finish, l.cancel, l.io.abandon, stopConn, l.work.Wait, l.io.unwatch, l.dispose,
 		l.awaitCallbacks, l.reportRest, l.leaveSupervisor,
 	}, func(value any, stack []byte) { l.crash("the end", value, stack) })
 }
@@ -174,7 +169,6 @@ func (l *loop) run(parent context.Context) {
 		// After each round, since what they plan depends on what has just been
 		// seen. The timer is then set for it.
 		l.considerTakeover()
-		l.nomination.consider(&l.rules, &l.state, l.now())
 		l.schedule()
 	}
 	l.answerWaiters()
@@ -206,10 +200,7 @@ func (l *loop) considerTakeover() {
 
 // schedule sets the timer to when the core, or a part, wants to be called next.
 func (l *loop) schedule() {
-	wake := min(
-		l.rules.Wake(&l.state), l.expiry(), l.takeover.due(), l.nomination.due(&l.state),
-		l.uninformedUntil(), l.overrunDue(),
-	)
+	wake := min(l.rules.Wake(&l.state), l.expiry(), l.takeover.due(), l.uninformedUntil(), l.overrunDue())
 	if wake == machine.Never {
 		l.timer.Stop()
 		return
@@ -236,9 +227,8 @@ func (l *loop) tick() {
 // takeMessages takes in all that has arrived, in an order of ours. The messages
 // come first, among them the answers to our own writes: what the watch says of
 // those is then no news. The control record comes before the record, which may
-// be free to be claimed: a group that is paused is not. Requests and
-// nominations come after both, since they are for a term or a record that may
-// have arrived with them.
+// be free to be claimed: a group that is paused is not. Requests come after
+// both, since they are for a term that may have arrived with them.
 func (l *loop) takeMessages() {
 	messages, group, control := l.inbox.take()
 	for _, m := range messages {
@@ -252,20 +242,7 @@ func (l *loop) takeMessages() {
 		l.observe(group)
 	}
 	l.obey()
-	if turn, news := l.nomination.turn(&l.state); news {
-		l.observeTurn(turn)
-	}
 	l.answerWaiters()
-}
-
-// observeTurn takes in who goes first when the lease runs out of the record
-// that was seen last.
-//
-//go:noinline
-func (l *loop) observeTurn(turn machine.Turn) {
-	ev := machine.Event{Kind: machine.Observed, Seen: l.state.View}
-	ev.Seen.Turn = turn
-	l.step(&ev)
 }
 
 func (l *loop) dispatch(m *message) {
@@ -280,10 +257,6 @@ func (l *loop) dispatch(m *message) {
 		if text := l.takeover.sent(*m.requested, l.now()); text != "" {
 			l.note(Note{At: time.Now(), Kind: NoteTakeover, Text: text})
 		}
-	case m.nominee != nil:
-		l.nomination.hear(*m.nominee)
-	case m.repaired != nil:
-		l.repair.sent(*m.repaired, l.control.last)
 	case m.closed != nil:
 		l.sever(m.closed)
 	case m.watched:
@@ -312,15 +285,8 @@ func (l *loop) dispatchEvent(m *message) {
 	if m.entry != nil {
 		l.read(m.entry, &m.event.Seen)
 	}
-	switch m.event.Kind {
-	case machine.Offered:
-		if l.ourOffers().arrived(&m.event, &l.state.View) {
-			l.step(&m.event)
-		}
-		return
-	case machine.Drained:
+	if m.event.Kind == machine.Drained {
 		l.drained()
-	default:
 	}
 	l.step(&m.event)
 }
@@ -329,16 +295,7 @@ func (l *loop) dispatchEvent(m *message) {
 func (l *loop) ended(c *Call) {
 	c.Correlation = l.correlation(l.state.Grant.Token)
 	l.report.call(*c)
-	l.measure(c)
 	l.failWaiters(c)
-}
-
-// measure learns how long a write takes. The patience with an offer is measured
-// by that: whoever takes it has to write, too.
-func (l *loop) measure(c *Call) {
-	if c.Outcome == store.OK && c.Kind != callRead && c.Kind != callOffer {
-		l.rtt = c.Took
-	}
 }
 
 // sever ends the election, since its store is closed for good. The record is
@@ -370,9 +327,6 @@ func (l *loop) observe(entry *store.Entry) {
 		return // a step costs as much as reading the record, and each renewal has an echo
 	}
 	l.step(&ev)
-	if early := l.offers.caughtUp(&l.state.View); early != nil {
-		l.step(early)
-	}
 }
 
 // read interprets a state of the group's record. It is what all reads pass, of
@@ -405,7 +359,7 @@ func (l *loop) read(entry *store.Entry, seen *machine.Seen) {
 func (l *loop) step(ev *machine.Event) {
 	l.clock.awake()
 	if l.token == "" {
-		l.token, l.word = record.NewClaim()
+		l.token = record.NewToken()
 	}
 	ev.Token, ev.Rand, ev.Nonce = l.token, mrand.Uint64(), record.NewNonce()
 	// What is still asked of the state before, which the core changes in place.
@@ -470,10 +424,9 @@ func (l *loop) withheld(ev *machine.Event, now machine.Instant) []machine.Action
 // now, then the actions. It bears every answer, also ones that the core never
 // gives.
 func (l *loop) apply(before past, actions []machine.Action) {
-	// The claim has taken the token, and the next gets another (rule 10). Its
-	// word is kept, for the offer at the term's end.
+	// The claim has taken the token, and the next gets another (rule 10).
 	if l.state.Grant.Token == l.token {
-		l.token, l.counted().word = "", l.word
+		l.token = ""
 	}
 	if l.state.Grant.Promoted && !before.promoted {
 		l.since = l.now()
@@ -482,9 +435,6 @@ func (l *loop) apply(before past, actions []machine.Action) {
 	l.syncWindow()
 	l.publish(before)
 	l.tellSupervisor()
-	// The offers come first: on a busy processor, what the program is told is
-	// to be what happens next.
-	l.tendOffers()
 	for i := range actions {
 		if l.crashed() {
 			return // nothing is written for a broken core
@@ -589,28 +539,10 @@ func (l *loop) noted(a *machine.Action) {
 // goroutines renew that have little stack, and growing it costs more than
 // renewing.
 func (l *loop) send(a *machine.Action) {
-	switch a.Write {
-	case machine.Offer:
-		l.offer(a)
-		return
-	case machine.Acquire:
+	if a.Write == machine.Acquire {
 		l.claims(a)
-	default:
 	}
 	l.write(a)
-}
-
-// offer performs a Send of an offer. Among candidates that are not alike the
-// preferred one goes first, and an offer might reach another: then nobody is
-// offered anything.
-//
-//go:noinline
-func (l *loop) offer(a *machine.Action) {
-	if st, ok := l.store.st.(store.Offerer); ok && len(l.known) == 0 {
-		l.ourOffers().make(st, a, l.counted().word, l.rtt)
-	} else {
-		l.offerEnded(a.Op, store.Transient, nil)
-	}
 }
 
 // claims notes what is known at a claim.
@@ -657,26 +589,6 @@ func (l *loop) counted() *changes {
 		l.changes = &changes{}
 	}
 	return l.changes
-}
-
-func (l *loop) ourOffers() *offers {
-	if l.offers == nil {
-		l.offers = &offers{env: &l.env}
-	}
-	return l.offers
-}
-
-// tendOffers takes offers, or does not, as the state asks for: a follower that
-// may claim takes them. One that is to let others go first takes none, since an
-// offer would put it before them: where candidates differ, where it backs off,
-// while it stands back.
-func (l *loop) tendOffers() {
-	s := &l.state
-	waits := (s.Phase == machine.Watching || s.Phase == machine.Claiming) && !s.Undrained &&
-		s.Barred == 0 && s.StandBackUntil <= l.now() && len(l.known) == 0 && l.rules.Backoff == 0
-	if l.offers != nil || waits && s.View.Kind == machine.Held && s.Phase == machine.Watching {
-		l.ourOffers().tend(s, waits)
-	}
 }
 
 // promote tells the program of its term, unless that was over before it could

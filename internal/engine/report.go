@@ -123,9 +123,7 @@ func (r *reporter) event(level slog.Level, t Transition) {
 func (r *reporter) call(c Call) {
 	switch c.Outcome {
 	case store.OK:
-		if c.Kind != callOffer { // which proves nothing of the store
-			r.lastErr.Store(nil)
-		}
+		r.lastErr.Store(nil)
 	// An answer, and no trouble: another's write came first.
 	case store.Conflict:
 	default:

@@ -145,7 +145,6 @@ var seamActions = map[string]machine.Action{
 	"send(acquire)": {Kind: machine.Send, Write: machine.Acquire, Rec: machine.Record{ID: "a", Token: "t", TTL: 3 * time.Second}},
 	"send(renew)":   {Kind: machine.Send, Write: machine.Renew, Expected: 7, Rec: machine.Record{ID: "a", Token: "t", Term: 7, TTL: 3 * time.Second}},
 	"send(release)": {Kind: machine.Send, Write: machine.Release, Expected: 7, Rec: machine.Record{Token: "t", Term: 7, Reason: machine.ReasonStopped}},
-	"send(offer)":   {Kind: machine.Send, Write: machine.Offer, Expected: 7, Rec: machine.Record{Token: "t", Term: 7, Reason: machine.ReasonStopped}},
 	"look":          {Kind: machine.Look},
 	"examine":       {Kind: machine.Examine, Op: 1},
 	"promote":       {Kind: machine.Promote},
@@ -236,13 +235,12 @@ func TestTheRuntimeBearsWhatTheCoreAnswers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &seamWalk{seam: newSeam(t, fmt.Sprint("seed ", seed)), rng: rand.New(rand.NewPCG(seed, 3)), seen: seen}
 			w.l.rules.DisconnectGrace = time.Duration(seed%3) * 100 * time.Millisecond
-			w.l.rules.Offers = seed%2 == 0
 			w.l.rules.CoolDown = seed%5 == 0
 			w.l.rules.Ages = seed%3 == 1
 			w.walk()
 		})
 	}
-	for _, want := range []string{"promote", "demote", "finish", "look", "examine", "send(release)", "send(offer)"} {
+	for _, want := range []string{"promote", "demote", "finish", "look", "examine", "send(release)"} {
 		n := 0
 		for shape, count := range seen {
 			if strings.Contains(shape, want) {

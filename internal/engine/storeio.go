@@ -186,7 +186,6 @@ func (s *storeIO) check(ctx context.Context) (Conditions, error) {
 	if conditions.doubt > 0 {
 		s.sayYoung(conditions.doubt)
 	}
-	_, conditions.Offers = e.store.st.(store.Offerer)
 	return conditions, nil
 }
 

@@ -21,7 +21,6 @@ func (p *patient) Admit(next *machine.State) (time.Duration, bool) {
 func (p *patient) Settle(s *machine.State)       { p.settled = *s }
 func (p *patient) Gives(int) bool                { return true }
 func (p *patient) Asks(uint64) bool              { return true }
-func (p *patient) Chooses() bool                 { return true }
 func (p *patient) Stepped(View, leadership.Info) {}
 func (p *patient) Ended(bool)                    {}
 func (p *patient) Warns(string) bool             { return true }

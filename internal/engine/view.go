@@ -204,10 +204,8 @@ func (l *loop) describe(info *leadership.Info) {
 			x := l.state.Exit
 			info.By, info.Why, info.Successor = cmp.Or(x.By, l.cfg.InstanceID), x.Why, x.Successor
 		}
-	// A candidate claims a holder's record when it was offered it, or when the
-	// lease is over: either way that holder leads no more.
-	case v.Kind == machine.Held && l.state.Phase == machine.Claiming && l.state.Grant.Prior.Reason != "":
-		info.Reason, info.By = l.state.Grant.Prior.Reason, v.Rec.ID
+	// A candidate claims a holder's record when the lease is over: that holder
+	// leads no more.
 	case v.Kind == machine.Held && l.state.Phase == machine.Claiming:
 		info.Reason = machine.ReasonExpired
 	case v.Kind == machine.Held:
@@ -313,9 +311,9 @@ func (l *loop) tellNews() bool {
 	return true
 }
 
-// tellOf is the rest of tell, of a change. A leader that offers its record
-// writes no vacancy. Whoever keeps account of terms is told of one all the
-// same, between the two leaders.
+// tellOf is the rest of tell, of a change. A leader of an earlier
+// version may leave without a vacancy. Whoever keeps account of terms is told of
+// one all the same, between the two leaders.
 func (l *loop) tellOf(info *leadership.Info) {
 	if before, ok := leadership.VacancyAfter(l.told, l.state.View); ok && info.ID != "" {
 		l.callbacks.tellLeader(before)

@@ -13,8 +13,8 @@ import (
 )
 
 // A Client is one candidate's link to the registers. It implements
-// [store.Watcher], [store.PatternWatcher], [store.Offerer],
-// [store.Broadcaster], [store.ConnReporter] and [store.Checker].
+// [store.Watcher], [store.PatternWatcher], [store.ConnReporter] and
+// [store.Checker].
 type Client struct {
 	f    *Faults
 	name string
@@ -38,8 +38,6 @@ type callKind struct {
 var (
 	_ store.Watcher        = (*Client)(nil)
 	_ store.PatternWatcher = (*Client)(nil)
-	_ store.Offerer        = (*Client)(nil)
-	_ store.Broadcaster    = (*Client)(nil)
 	_ store.ConnReporter   = (*Client)(nil)
 	_ store.Checker        = (*Client)(nil)
 )

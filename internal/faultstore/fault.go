@@ -32,10 +32,6 @@ const (
 	Partition                   // a partition swallowed a call, an answer or an event
 	Forgotten                   // the store lost acknowledged writes
 	FalseReport                 // a client said of its link what was not so
-	DelayedOffer                // an offer reached its taker late,
-	LateOffer                   // or after who made it had given it up
-	LostOffer                   // an offer was lost on its way
-	RepeatedOffer               // an offer was heard again, by another taker if there is one
 	kinds
 )
 
@@ -45,7 +41,6 @@ func (f Fault) String() string {
 		"delayed request", "delayed reply", "lost request", "lost reply", "late commit", "late refusal", "refusal", "denial",
 		"false conflict", "stale read", "delayed event", "lost event", "repeated event", "gap", "partition", "forgotten",
 		"false report",
-		"delayed offer", "late offer", "lost offer", "repeated offer",
 	}
 	if f < kinds {
 		return names[f]
@@ -62,9 +57,7 @@ const (
 	CompareAndSwap
 	Watch
 	Event // not a call: a change on its way to a watch
-	Offer
-	Broadcast // of the message, and again on its way to each who listens
-	Check     // of a store that tells its age
+	Check // of a store that tells its age
 )
 
 // A Call is what a policy knows when it decides.
@@ -81,17 +74,17 @@ type Call struct {
 // is lost, or arrives late, is refused or performed, and answered late or
 // never.
 type Fate struct {
-	// Delay passes before the call reaches the store, the event its watch, or
-	// the offer its taker. A write whose caller gives up meanwhile is applied
-	// nevertheless, unless a partition has begun.
+	// Delay passes before the call reaches the store, or the event its watch. A
+	// write whose caller gives up meanwhile is applied nevertheless, unless a
+	// partition has begun.
 	Delay time.Duration
 	// Lose lets the call or the event vanish: the caller waits until its
 	// context ends, and the call never has an effect.
 	Lose bool
-	// Late, if positive, holds a write or an offer back until so long after the
-	// deadline of its caller's context (or after now, if it has none). Neither
-	// a partition nor its end stops it: it is under way already, in a reconnect
-	// buffer or in the log of a server.
+	// Late, if positive, holds a write back until so long after the deadline of
+	// its caller's context (or after now, if it has none). Neither a partition
+	// nor its end stops it: it is under way already, in a reconnect buffer or in
+	// the log of a server.
 	Late time.Duration
 	// Refuse lets the call fail with store.ErrTransient, without an effect.
 	Refuse bool
@@ -108,11 +101,8 @@ type Fate struct {
 	// Reply passes between the call's performance and the caller's hearing of
 	// it.
 	Reply time.Duration
-	// Repeat is how many times more the event or the offer is delivered.
+	// Repeat is how many times more the event is delivered.
 	Repeat int
-	// Pick lets an offer pass over so many of those whose turn would be before.
-	// It is not negative.
-	Pick int
 	// Gap makes the watch deaf from this event on for so long, after which it
 	// hears the present state of all its keys.
 	Gap time.Duration
@@ -149,9 +139,9 @@ type Rates struct {
 	Stale    float64       // a read is stale,
 	MaxStale time.Duration // and by at most so long
 
-	EventDelay time.Duration // events and offers take up to so long
-	LoseEvent  float64       // an event or an offer is lost
-	Repeat     float64       // an event or an offer is repeated
+	EventDelay time.Duration // events take up to so long
+	LoseEvent  float64       // an event is lost
+	Repeat     float64       // an event is repeated
 	Gap        float64       // an event begins a gap,
 	MaxGap     time.Duration // of at most so long
 }
@@ -172,14 +162,8 @@ func Rough() Rates {
 func Random(seed uint64, r Rates) Policy {
 	return func(c Call) Fate {
 		rng := rand.New(rand.NewPCG(seed, c.hash()))
-		switch c.Op {
-		case Event:
+		if c.Op == Event {
 			return r.event(rng)
-		case Offer:
-			return r.offer(rng)
-		case Broadcast:
-			return Fate{Delay: upTo(rng, r.EventDelay), Lose: rng.Float64() < r.LoseEvent}
-		case Get, CompareAndSwap, Watch, Check:
 		}
 		return r.call(rng)
 	}
@@ -216,29 +200,6 @@ func (r Rates) event(rng *rand.Rand) Fate {
 	}
 	if rng.Float64() < r.Gap {
 		f.Gap = upTo(rng, r.MaxGap)
-	}
-	return f
-}
-
-// offerOdds is how much worse offers fare than calls and events. There are few
-// of them, and each is to be lost, late or repeated in a run of some hundred
-// schedules.
-const offerOdds = 8
-
-func (r Rates) offer(rng *rand.Rand) Fate {
-	f := Fate{
-		Delay:     upTo(rng, r.EventDelay),
-		Reply:     upTo(rng, r.Delay),
-		Lose:      rng.Float64() < offerOdds/2*r.LoseEvent,
-		LoseReply: rng.Float64() < r.Reply,
-		Refuse:    rng.Float64() < r.Refuse,
-		Pick:      rng.IntN(8),
-	}
-	if rng.Float64() < offerOdds*r.Repeat {
-		f.Repeat = 1 + rng.IntN(3)
-	}
-	if rng.Float64() < 2*offerOdds*r.Late {
-		f.Late = upTo(rng, r.MaxLate)
 	}
 	return f
 }

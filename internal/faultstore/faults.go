@@ -44,9 +44,6 @@ type Faults struct {
 	made    time.Time // when the registers were made
 	timers  map[*time.Timer]struct{}
 	counts  [kinds]uint64
-	takers  map[string][]*taker // of offers for each key, the one whose turn is next first
-	hearers map[string][]*taker // of broadcasts for each key
-	offers  bool                // at least one was made
 }
 
 // New returns empty registers. Close ends what they started.
@@ -62,14 +59,12 @@ func New(o Options) *Faults {
 	}
 	o.FirstRevision = max(o.FirstRevision, 1)
 	return &Faults{
-		opts:    o,
-		mem:     memstore.NewWithOptions(memstore.Options{FirstRevision: o.FirstRevision}),
-		done:    make(chan struct{}),
-		made:    time.Now(),
-		past:    history{base: make(map[string]store.Entry), baseLast: o.FirstRevision - 1},
-		timers:  make(map[*time.Timer]struct{}),
-		takers:  make(map[string][]*taker),
-		hearers: make(map[string][]*taker),
+		opts:   o,
+		mem:    memstore.NewWithOptions(memstore.Options{FirstRevision: o.FirstRevision}),
+		done:   make(chan struct{}),
+		made:   time.Now(),
+		past:   history{base: make(map[string]store.Entry), baseLast: o.FirstRevision - 1},
+		timers: make(map[*time.Timer]struct{}),
 	}
 }
 
@@ -90,13 +85,6 @@ func (f *Faults) Close() {
 	var watches []*watch
 	for _, c := range f.clients {
 		watches = append(watches, c.watches...)
-	}
-	for _, all := range []map[string][]*taker{f.takers, f.hearers} {
-		for _, takers := range all {
-			for _, t := range takers {
-				watches = append(watches, t.watch)
-			}
-		}
 	}
 	f.mu.Unlock()
 	for _, w := range watches {
@@ -211,12 +199,12 @@ func (f *Faults) Count(kind Fault) uint64 {
 }
 
 // Counts returns how often each fault had an effect, those that never had
-// included; but the faults of offers only if at least one offer was made.
+// included.
 func (f *Faults) Counts() map[Fault]uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := make(map[Fault]uint64, kinds)
-	for kind, n := range f.counts[:f.possible()] {
+	for kind, n := range f.counts {
 		m[Fault(kind)] = n
 	}
 	return m
@@ -226,20 +214,12 @@ func (f *Faults) Counts() map[Fault]uint64 {
 func (f *Faults) Unseen() (never []Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for kind, n := range f.counts[:f.possible()] {
+	for kind, n := range f.counts {
 		if n == 0 {
 			never = append(never, Fault(kind))
 		}
 	}
 	return never
-}
-
-// possible is the number of the faults that could happen so far. f.mu is held.
-func (f *Faults) possible() Fault {
-	if f.offers {
-		return kinds
-	}
-	return DelayedOffer
 }
 
 // changed notes the key's new state and sends it to the watches. f.mu is held.

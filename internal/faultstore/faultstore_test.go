@@ -405,10 +405,8 @@ func storm(t *testing.T, seed uint64) (acked, unknown, final int, f *faultstore.
 	for i := range 4 {
 		c := f.Client(fmt.Sprint(i))
 		listenQuietly(t, c)
-		take(t, f, fmt.Sprint(i))
 		wg.Go(func() {
 			for range 100 {
-				offerBriefly(c)
 				o := increment(c)
 				mu.Lock()
 				switch o {
@@ -444,13 +442,6 @@ func listenQuietly(t *testing.T, c *faultstore.Client) {
 			return
 		}
 	}
-}
-
-// offerBriefly makes an offer that may reach anybody.
-func offerBriefly(c *faultstore.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout/10)
-	defer cancel()
-	_ = c.Offer(ctx, key, []byte("o"))
 }
 
 // increment tries once to add one.

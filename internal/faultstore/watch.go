@@ -48,20 +48,18 @@ func (w *watch) wants(key string) bool {
 const complete = ""
 
 // push queues an entry. It waits for those pushed before it, however early it
-// is due: a watch may be late, but does not turn the order of changes round. It
-// reports whether the watch is open.
-func (w *watch) push(at time.Time, e store.Entry) bool {
+// is due: a watch may be late, but does not turn the order of changes round.
+func (w *watch) push(at time.Time, e store.Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return false
+		return
 	}
 	w.queue = append(w.queue, due{at, e})
 	if w.runner == 0 {
 		w.runner = starting
 		w.wg.Go(w.run)
 	}
-	return true
 }
 
 // run delivers until nothing waits.

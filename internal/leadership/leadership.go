@@ -203,9 +203,9 @@ func Words(s string) string {
 }
 
 // VacancyAfter returns the vacancy between the leader that was known and the
-// one whose record is seen, if there was one that nobody wrote. A leader that
-// offers its record writes none; the record of its successor says why it left,
-// so that whoever asks finds the reason where it always is.
+// one whose record is seen, if there was one that nobody wrote. Earlier
+// versions hand over without one; the record of the successor says why its
+// predecessor left, so that whoever asks finds the reason where it always is.
 func VacancyAfter(known Info, seen machine.Seen) (vacancy Info, ok bool) {
 	prior := seen.Rec.Prior
 	if known.ID == "" || seen.Kind != machine.Held || prior.Reason == "" || prior.Term != known.Term || seen.Term() == known.Term {

@@ -34,45 +34,6 @@ func TestNoTwoCallsHaveOneNumber(t *testing.T) {
 	}
 }
 
-// The trip that a lost race is measured by is from the claim to the news of who
-// won.
-func TestALostRaceTellsTheTripOfAClaim(t *testing.T) {
-	p := &play{m: unitMachine("a"), now: Instant{Mono: 1000, Wall: 1000}}
-	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"})
-	p.now = p.now.Add(6)
-	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 1, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
-	if p.s.Losses != 1 || p.s.RTT != 7 {
-		t.Errorf("%d races lost, the last in %d, want 1 in 7", p.s.Losses, p.s.RTT)
-	}
-}
-
-// A claim says whether its candidate had seen a holder before: those who start
-// together go by that.
-func TestAClaimSaysThatItIsAStart(t *testing.T) {
-	held := Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: 20}}
-	vacancy := Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}
-	for name, c := range map[string]struct {
-		states []Seen
-		start  bool
-	}{
-		"nobody held it":         {[]Seen{vacancy}, true},
-		"it was held before":     {[]Seen{held, vacancy}, false},
-		"nothing was ever there": {[]Seen{{Kind: Absent}}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := &play{m: unitMachine("a")}
-			p.step(Event{Kind: Start})
-			for _, seen := range c.states {
-				p.step(Event{Kind: Observed, Seen: seen})
-			}
-			if len(p.acts) != 1 || p.acts[0].Write != Acquire || p.acts[0].Rec.Start != c.start {
-				t.Errorf("it does %v, want a claim with start %v", p.acts, c.start)
-			}
-		})
-	}
-}
-
 // A renewal is given up after so many attempts, and with it the term; a claim
 // goes on after a long backoff.
 func TestAttemptsAreCountedToTheirBound(t *testing.T) {

@@ -8,43 +8,21 @@ func (c *step) claimIfDue() {
 		return
 	}
 	v := &c.s.View
-	c.claim(c.claimReason(), Prior{}, v.Kind == Vacant && v.Rec.Settled)
+	c.claim(c.claimReason(), v.Kind == Vacant && v.Rec.Settled)
 }
 
 // claim challenges the register as it was seen. settled: whoever left it had
 // cooled down. Where nothing older ever comes back, the compare-and-swap then
 // proves that nobody led in between.
-func (c *step) claim(why Reason, prior Prior, settled bool) {
+func (c *step) claim(why Reason, settled bool) {
 	c.s.Phase, c.s.Reason = Claiming, why
 	// A claim has a token of its own, so that no earlier claim is mistaken for
 	// it.
 	c.s.Grant = Grant{
-		Token: c.ev.Token, Nonce: c.ev.Nonce, Prior: prior, Settled: settled && c.m.Expires,
+		Token: c.ev.Token, Nonce: c.ev.Nonce, Settled: settled && c.m.Expires,
 		Void: c.m.Ages && c.s.View.Rev == 0,
 	}
 	c.begin(Acquire, c.s.View.Rev)
-}
-
-// offered takes in that a claim is over: its holder's window has closed, its
-// work has stopped for good, and it asks nobody but us to go on. That stays
-// true however late it is heard, and however often. So if the register, as
-// observed, still holds that claim, nobody leads. The compare-and-swap then
-// finds out whether it still did.
-//
-// A candidate that lets others go first ignores the offer. The vacancy follows,
-// and says to all that nobody leads.
-func (c *step) offered() {
-	over := &c.ev.Seen.Rec
-	switch {
-	case c.s.Phase != Watching || !c.theirs(&c.s.View) || over.Token == "" || c.s.View.Rec.Token != over.Token:
-	case !c.m.mayClaim(c.s) || c.now.Mono < c.s.StandBackUntil || c.s.Ranked || c.s.Passed > 0:
-	case c.m.Ages && c.s.View.Rec.Term == 0 && c.s.View.Rev > c.ev.Seen.Rev:
-		// The claim that is over was applied once more, by a store that was
-		// made again. Whoever led after it in the store before may still lead.
-	default:
-		// That it was settled is said of the record at that revision alone.
-		c.claim(ReasonOffered, Prior{c.s.View.Term(), over.Reason}, over.Settled && c.ev.Seen.Rev == c.s.View.Rev)
-	}
 }
 
 func (c *step) claimReason() Reason {
@@ -76,12 +54,15 @@ func (c *step) resolveClaim(seen *Seen) {
 		c.granted(seen.Rev, c.s.Write.First)
 		return
 	}
+	// Before the record is adopted: at a start none was seen before.
+	raced, took := seen.Kind == Held && c.s.HeldTTL > 0, c.now.since(c.s.Write.Sent)
 	if seen.Kind == Held {
-		c.s.Losses = min(c.s.Losses+1, 250)
-		c.s.RTT = c.now.since(c.s.Write.Sent)
 		c.note(NoteLost)
 	}
 	c.backToWatching(seen)
+	if raced {
+		c.lost(took)
+	}
 	c.s.Reason = ReasonLostRace
 }
 
@@ -105,7 +86,7 @@ func (c *step) theirs(seen *Seen) bool { return seen.Kind == Held && !c.ours(see
 // granted begins a term's grant: the claim stands at rev, and was sent at sent.
 func (c *step) granted(rev uint64, sent Instant) {
 	ttl := max(c.m.TTL, c.s.HeldTTL)
-	c.s.Phase, c.s.Write, c.s.Losses, c.s.StartRace, c.s.Passed = Holding, Write{}, 0, false, 0
+	c.s.Phase, c.s.Write, c.s.Window, c.s.Passed = Holding, Write{}, 0, 0
 	c.s.Grant.Term = rev
 	if c.s.Grant.Void {
 		c.youth(ttl)
@@ -190,6 +171,6 @@ func (c *step) extend(rev uint64, sent Instant) {
 func (c *step) record() Record {
 	g := &c.s.Grant
 	return Record{
-		ID: c.m.ID, Token: g.Token, TTL: c.m.TTL, Term: g.Term, Renewal: g.Renewal, Nonce: g.Nonce, Priority: c.m.Priority, Prior: g.Prior,
+		ID: c.m.ID, Token: g.Token, TTL: c.m.TTL, Term: g.Term, Renewal: g.Renewal, Nonce: g.Nonce, Priority: c.m.Priority,
 	}
 }

@@ -24,14 +24,11 @@ type Machine struct { //nolint:recvcheck // Template is also asked of a machine 
 	CoolDown bool
 	// Expires: the store may drop a record, but never brings an older one back,
 	// nor gives a revision twice. There a claim that succeeds a settled vacancy
-	// or offer needs no cool-down: see Record.Settled.
+	// needs no cool-down: see Record.Settled.
 	Expires bool
 	// Ages: the store tells its age, which shows whether it was made again
 	// while a claim that expects nothing was under way: see Grant.Void.
 	Ages bool
-	// Offers: the store brings offers of a record to one of those who wait for
-	// it.
-	Offers bool
 	// DrainBudget is how long the release waits for the work to stop.
 	DrainBudget time.Duration
 	// HeadStart is how long a named successor is left alone with a vacancy.
@@ -105,6 +102,6 @@ func (m *Machine) believed(ttl time.Duration) time.Duration {
 
 // Template returns a record as large as this candidate ever writes one.
 func (m Machine) Template() Record {
-	const uuid, reason = "00000000-0000-0000-0000-000000000000", "as-long-as-a-reason-may-be-000000"
-	return Record{ID: m.ID, Token: uuid, TTL: m.TTL, Term: 1 << 53, Renewal: 1 << 53, Nonce: 1 << 53, Priority: m.Priority, Prior: Prior{1 << 53, reason}}
+	const uuid = "00000000-0000-0000-0000-000000000000"
+	return Record{ID: m.ID, Token: uuid, TTL: m.TTL, Term: 1 << 53, Renewal: 1 << 53, Nonce: 1 << 53, Priority: m.Priority}
 }

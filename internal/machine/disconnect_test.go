@@ -69,7 +69,6 @@ func TestNobodyClaimsWithoutAConnectionIfAGraceIsSet(t *testing.T) {
 	}{
 		{"a vacancy", Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}}},
 		{"an expired lease", Event{Kind: Tick}},
-		{"an offer", Event{Kind: Offered, Seen: Seen{Rec: Record{Token: "b1"}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := disconnecting()
@@ -85,7 +84,7 @@ func TestNobodyClaimsWithoutAConnectionIfAGraceIsSet(t *testing.T) {
 				t.Errorf("it wants to be woken at %d, and it is %d", at, p.now.Mono)
 			}
 			p.step(Event{Kind: ConnUp})
-			if due := p.s.Phase == Claiming; due != (c.ev.Kind != Offered) {
+			if p.s.Phase != Claiming {
 				t.Errorf("with the connection back it is %v", p.s.Phase)
 			}
 		})
@@ -145,7 +144,7 @@ func TestADoubtfulStartPromotesNothingBeforeItsEnd(t *testing.T) {
 	}
 	p.step(Event{Kind: StopRelease})
 	for _, a := range p.acts {
-		if a.Write == Release || a.Write == Offer {
+		if a.Write == Release {
 			t.Errorf("in doubt it sends %v", a.Write)
 		}
 	}

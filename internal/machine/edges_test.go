@@ -155,40 +155,9 @@ func TestAResumedGroupIsClaimedInOrder(t *testing.T) {
 	p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}, Behind: 2}})
 	p.now = p.now.Add(time.Minute)
 	p.step(Event{Kind: Unbar, Bars: Paused, Rand: math.MaxUint64})
-	want := p.now.Mono + int64(2*m.Yield+expiryWindow)
+	want := p.now.Mono + int64(2*m.Yield+m.TTL/expiryShare)
 	if p.s.DueAt > want || p.s.DueAt < want-1000 {
 		t.Errorf("due at %v, want %v", time.Duration(p.s.DueAt), time.Duration(want))
-	}
-}
-
-// A start that another won counts as contention for who starts too, and for
-// nobody else.
-func TestAStartCountsForThoseWhoStart(t *testing.T) {
-	won := Seen{Kind: Held, Rev: 5, Rec: Record{ID: "b", Token: "b1", TTL: 20, Start: true}}
-	later := Seen{Kind: Held, Rev: 4, Rec: Record{ID: "c", Token: "c1", TTL: 20}}
-	vacancy := Seen{Kind: Vacant, Rev: 3, Rec: Record{Token: "c0"}}
-	for name, c := range map[string]struct {
-		seen []Seen
-		race bool
-	}{
-		"a start":                     {[]Seen{won}, true},
-		"a record":                    {[]Seen{later}, false},
-		"a record, then a start":      {[]Seen{later, won}, false},
-		"a vacancy while barred":      {[]Seen{vacancy}, false},
-		"a vacancy and then a start":  {[]Seen{vacancy, won}, true},
-		"a vacancy and then a record": {[]Seen{vacancy, later}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := &play{m: unitMachine("a")}
-			p.step(Event{Kind: Start})
-			p.step(Event{Kind: Bar, Bars: Uninformed})
-			for _, s := range c.seen {
-				p.step(Event{Kind: Observed, Seen: s})
-			}
-			if p.s.StartRace != c.race {
-				t.Errorf("a race of starts: %v", p.s.StartRace)
-			}
-		})
 	}
 }
 
@@ -330,9 +299,9 @@ func TestARefusedRenewalEndsTheKeepingOfTheRecord(t *testing.T) {
 // What is random in a delay is added to what a rule asks for, and never taken
 // from it.
 func TestRandomDelaysNeverShortenAWait(t *testing.T) {
-	const trip = time.Second
+	const unit = time.Second
 	m := unitMachine("a")
-	m.TTL, m.MaxTTL, m.HeadStart = 100*trip, 100*trip, 5*trip
+	m.TTL, m.MaxTTL, m.HeadStart = 100*unit, 100*unit, 5*unit
 	full := m.wait(m.TTL)
 	for name, c := range map[string]struct {
 		seen  Seen
@@ -349,7 +318,7 @@ func TestRandomDelaysNeverShortenAWait(t *testing.T) {
 			spread := map[time.Duration]bool{}
 			for i := range uint64(64) {
 				// A race that was lost makes delays long.
-				p := &play{m: m, s: State{Losses: 3, RTT: trip, HeldTTL: m.TTL}}
+				p := &play{m: m, s: State{Window: unit, HeldTTL: m.TTL}}
 				p.s.Phase = Watching
 				p.step(Event{Kind: Observed, Seen: c.seen, Rand: i << 58})
 				due := p.now.Mono

@@ -9,10 +9,12 @@ type Reason string
 // The reasons.
 const (
 	// Towards leadership.
-	ReasonStarted  Reason = "started"   // the candidate began to take part
-	ReasonAbsent   Reason = "absent"    // nobody has held the record before
-	ReasonVacant   Reason = "vacant"    // the holder had released it
-	ReasonOffered  Reason = "offered"   // the holder, done with it, offered it to this candidate
+	ReasonStarted Reason = "started" // the candidate began to take part
+	ReasonAbsent  Reason = "absent"  // nobody has held the record before
+	ReasonVacant  Reason = "vacant"  // the holder had released it
+	// ReasonOffered: the holder gave the record to this candidate without a
+	// vacancy. Earlier versions did so, and advisories of theirs say it.
+	ReasonOffered  Reason = "offered"
 	ReasonExpired  Reason = "expired"   // the holder's lease ran out
 	ReasonUnowned  Reason = "unowned"   // deleted or unreadable, and waited out
 	ReasonRemnant  Reason = "remnant"   // our own record of an earlier term
@@ -61,13 +63,12 @@ const (
 	StopLeave                    // stop taking part, let the record expire
 	Bar                          // do not campaign while any of Bars stands; with an Exit, leave too
 	Unbar                        // Bars stand no longer
-	Offered                      // an offer came in: the claim Seen.Rec.Token is over, for Seen.Rec.Reason
 	Examined                     // the examination Op ended with Outcome (and Doubt if OK)
 )
 
 var eventNames = [...]string{
 	"tick", "start", "observed", "written", "read", "drained", "closed", "asked", "leave", "validate",
-	"conn-down", "conn-up", "stop-release", "stop-leave", "bar", "unbar", "offered", "examined",
+	"conn-down", "conn-up", "stop-release", "stop-leave", "bar", "unbar", "examined",
 }
 
 // String returns the kind's name.
@@ -121,8 +122,7 @@ type ActionKind uint8
 // The kinds of actions, with the fields of Action that each uses.
 const (
 	// Send: compare-and-swap the register from Expected to Rec; answer with
-	// Written, Op. An Offer is no write: tell one follower that the claim
-	// Rec.Token is over, and answer when it has had its time.
+	// Written, Op.
 	Send ActionKind = iota
 	// Look: read the register; answer with Read, Op.
 	Look

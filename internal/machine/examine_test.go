@@ -156,11 +156,6 @@ func TestAClaimThatWasAppliedTwiceIsNoPermission(t *testing.T) {
 			p.step(Event{Kind: Drained})
 			p.answer(Event{Kind: Written, Outcome: Unknown})
 		},
-		"offering": func(p *play) {
-			p.m.Offers = true
-			p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
-			p.step(Event{Kind: Drained})
-		},
 		"watching": func(p *play) {
 			p.step(Event{Kind: Closed, Term: 5})
 			p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
@@ -189,42 +184,12 @@ func TestAClaimThatWasAppliedTwiceIsNoPermission(t *testing.T) {
 				}
 			}
 			for _, a := range p.acts[sent:] {
-				if (a.Kind == Send && (a.Write == Release || a.Write == Offer) && a.Expected == again().Rev) || a.Kind == Promote {
+				if (a.Kind == Send && a.Write == Release && a.Expected == again().Rev) || a.Kind == Promote {
 					t.Errorf("%v(%v) expecting %d", a.Kind, a.Write, a.Expected)
 				}
 			}
 			if p.s.YoungUntil <= p.now.Mono {
 				t.Error("it does not doubt")
-			}
-		})
-	}
-}
-
-// An offer says that a claim is over. It does not say that nobody led after
-// that, before the claim was applied once more.
-func TestNoOfferVouchesForAClaimThatWasAppliedAgain(t *testing.T) {
-	for name, c := range map[string]struct {
-		offered uint64
-		term    uint64 // in the record
-		ages    bool
-		want    Phase
-	}{
-		"at the revision that the offer names": {7, 0, true, Claiming},
-		"before it":                            {9, 0, true, Claiming}, // it is refused
-		"after it":                             {6, 0, true, Watching},
-		"a renewal after it":                   {6, 5, true, Claiming},
-		"in a store that is never made again":  {6, 0, false, Claiming},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := &play{m: unitMachine("c")}
-			p.m.Ages = c.ages
-			p.step(Event{Kind: Start})
-			seen := again()
-			seen.Rec.Term = c.term
-			p.step(Event{Kind: Observed, Seen: seen})
-			p.step(Event{Kind: Offered, Seen: Seen{Kind: Vacant, Rev: c.offered, Rec: Record{Token: "a1"}}, Token: "c1"})
-			if p.s.Phase != c.want {
-				t.Errorf("it is %v", p.s.Phase)
 			}
 		})
 	}

@@ -372,9 +372,6 @@ func (x *explorer) untilLed(w world, s schedule, aloud *strings.Builder) (ticks 
 // dead stay dead.
 func (x *explorer) heal(w *world) {
 	w.used, w.faults, w.askLeft, w.late = 0, 255, 0, [2]straggler{}
-	for k := range w.offers {
-		w.offers[k].held = free
-	}
 	for i := range x.machines {
 		p := &w.c[i]
 		p.call.held, p.exam.held, p.slow, p.watch, p.cut = free, free, free, free, false
@@ -451,17 +448,11 @@ func smaller(full, race int) int {
 var (
 	network    = setOf(kDelayWrite, kGiveUpWrite, kLoseReply, kLoseUpdate, kDupUpdate, kFalseConflict, kStaleRead, kPause)
 	preference = setOf(kTakeover, kPaused, kUnfit, kPause, kCrash, kLoseUpdate, kSlowWork)
-	// offering is what may go wrong around an offer: those who leave, the
-	// message, and what is seen and written meanwhile.
-	offering = setOf(kResign, kStopRelease, kLoseOffer, kDelayOffer, kDupOffer, kDelayUpdate, kLoseUpdate, kGiveUpWrite, kLoseReply, kDelayReply, kPause, kSlowWork, kCrash)
-	process  = setOf(kCrash, kPause, kSlowWork, kDelete, kTransfer, kStopRelease, kConnDown, kSuspend)
+	process    = setOf(kCrash, kPause, kSlowWork, kDelete, kTransfer, kStopRelease, kConnDown, kSuspend)
 	// connection is what a connection is reported to be, and what comes in.
 	connection = setOf(kConnDown, kSeemsDown, kDownAgain, kCutOff, kDelayReply, kDelayWrite, kResign, kDelete)
-	// losing is what may go wrong around a store that forgets, where nobody
-	// misses a record: see TestAnUnseenLongerLeaseThatIsForgottenIsAHole.
-	losing = setOf(kRollback, kWipe, kPause, kLoseReply, kDelayReply, kDelayWrite, kSuspend)
 	// handovers is what may go wrong around one where records vanish.
-	handovers = vanishing | setOf(kResign, kPaused, kDelayOffer, kDelayReply, kCutOff, kGiveUpWrite)
+	handovers = vanishing | setOf(kResign, kPaused, kDelayReply, kCutOff, kGiveUpWrite)
 	// giveaways has somebody claim what vanished, and leave what it claims to
 	// others.
 	giveaways = vanishing | setOf(kPaused, kResign, kCutOff, kGiveUpWrite)
@@ -520,7 +511,6 @@ func explorations() []config {
 // coarse are the families of the coarse scale.
 func coarse() []config {
 	grace := func(m *Machine) { m.DisconnectGrace, m.Retry.MaxAttempts = 4, 2 }
-	offer := func(m *Machine) { m.Offers = true }
 	mixed := machines(2, nil)
 	shortTTL(mixed)
 	foreign := machines(2, func(m *Machine) { m.ForeignTTL = 20 })
@@ -572,20 +562,6 @@ func coarse() []config {
 			horizon: smaller(6, 2), deep: 7, faults: 2, sample: 100,
 		},
 		{
-			name: "offers, two candidates, far ahead", clocks: steady(3, 5), machines: machines(2, offer), kinds: offering | setOf(kStepDown),
-			horizon: smaller(12, 4), faults: 2, sample: 100,
-		},
-		{
-			name: "offers, two candidates that leave one after the other", clocks: steady(3, 5), machines: machines(2, offer),
-			kinds:   setOf(kResign, kStepDown, kDelayOffer, kDupOffer, kGiveUpWrite, kDelayUpdate),
-			horizon: smaller(7, 2), faults: 3, sample: 100,
-		},
-		{
-			name: "offers, three candidates", clocks: steady(3, 5, 4), machines: machines(3, offer),
-			kinds:   setOf(kResign, kDelayOffer, kDupOffer, kGiveUpWrite, kLoseUpdate, kPause),
-			horizon: smaller(4, 1), faults: 2, sample: 50,
-		},
-		{
 			name: "cool-down over a store that forgets", clocks: steady(3, 5), kinds: allFaults | storeLoss,
 			machines: machines(2, cooling), storeMay: true, revives: true,
 			horizon: smaller(16, 6), faults: 1,
@@ -635,11 +611,6 @@ func narrow() []config {
 			kinds: setOf(kRollback, kWipe, kCutOff, kPause, kDelayReply), quiet: 11, horizon: smaller(18, 12), deep: 22, faults: 2, storeMay: true, revives: true, patience: fineCoolPatience,
 		},
 		{
-			name: "fine: offers over a store that forgets", clocks: fine(2),
-			machines: fineMachines(2, func(m *Machine) { m.CoolDown, m.Offers, m.TTL, m.Heartbeat = true, true, 3, 1 }),
-			kinds:    losing | setOf(kResign, kLoseOffer, kDelayOffer, kDupOffer), quiet: 8, horizon: smaller(14, 9), deep: 16, faults: 2, storeMay: true, revives: true, patience: finePatience,
-		},
-		{
 			name: "fine: a store that is made again", clocks: fine(2), machines: fineMachines(2, ageing),
 			kinds: remaking, horizon: smaller(20, 4), faults: 2, late: true, sample: 1, patience: finePatience,
 		},
@@ -674,7 +645,7 @@ func ageing(m *Machine) { m.Ages = true }
 // settling candidates cool down over a store that brings nothing older back, by
 // leases that are as short as the fine scale allows.
 func settling(m *Machine) {
-	m.CoolDown, m.Expires, m.Offers, m.TTL, m.Heartbeat = true, true, true, 3, 1
+	m.CoolDown, m.Expires, m.TTL, m.Heartbeat = true, true, 3, 1
 }
 
 // settlingUneven are two of which the first has the longer lease.
@@ -686,23 +657,8 @@ func settlingUneven() []Machine {
 
 // deep are families for which a test run has no time.
 func deep() []config {
-	offer := func(m *Machine) { m.Offers = true }
 	grace := func(m *Machine) { m.DisconnectGrace, m.Retry.MaxAttempts = 4, 2 }
 	return []config{
-		{
-			name: "deep: offers, three candidates", clocks: steady(3, 5, 4), machines: machines(3, offer), kinds: offering, horizon: 4, faults: 2,
-		},
-		{
-			name: "deep: offers over a store that forgets, three candidates", clocks: steady(3, 5, 4),
-			machines: machines(3, func(m *Machine) { m.CoolDown, m.Offers = true, true }),
-			kinds:    setOf(kRollback, kWipe, kResign, kDelayOffer, kDupOffer, kPause), horizon: 4, faults: 2, storeMay: true,
-		},
-		{
-			// G5 a tick less far, for want of memory.
-			name: "deep: offers over a store that forgets, three candidates, continued", clocks: steady(3, 5, 4),
-			machines: machines(3, func(m *Machine) { m.CoolDown, m.Offers = true, true }),
-			kinds:    setOf(kRollback, kWipe, kResign, kDelayOffer, kDupOffer, kPause), horizon: 3, faults: 2, storeMay: true, revives: true,
-		},
 		{
 			name: "deep: a store that is made again, three candidates", clocks: fine(3), machines: fineMachines(3, ageing),
 			kinds: setOf(kRemade, kPause, kCutOff, kStopRelease, kResign), horizon: 12, faults: 2, late: true, patience: finePatience,

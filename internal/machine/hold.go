@@ -73,7 +73,6 @@ func (c *step) leave(x Exit) {
 // lose ends our hold of the record. The work stops first, and the release comes
 // after it.
 func (c *step) lose(x Exit) {
-	x.Offer = c.m.Offers && ofItself(x.Reason)
 	c.s.Exit, c.s.Reason, c.s.Prove = x, x.Reason, false
 	if c.s.Write.Stage != Flying {
 		c.s.Write = Write{}
@@ -88,13 +87,6 @@ func (c *step) lose(x Exit) {
 	c.s.Undrained = true
 	c.s.DrainBy = c.now.Mono + int64(c.m.DrainBudget)
 	c.do(Action{Kind: Demote, Reason: x.Reason})
-}
-
-// ofItself reports whether r is a reason to leave that nobody else has asked
-// for. Who asked is answered by a vacancy, in which all can read who ended the
-// term, and why.
-func ofItself(r Reason) bool {
-	return r == ReasonResigned || r == ReasonStopped || r == ReasonPanicked || r == ReasonUnhealthy
 }
 
 // mayVacate returns the revision of a deletion or of garbage that a vacancy may

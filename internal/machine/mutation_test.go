@@ -183,36 +183,6 @@ var mutations = []mutation{
 		bug: 7, want: []string{"G4"},
 	},
 	{
-		mutant: mutant{name: "an offer is made before the work has stopped", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
-			t, actions := m.Step(s, ev, now)
-			if t.Phase == Draining && s.Phase == Holding && t.Exit.Offer {
-				u, more := m.Step(t, Event{Kind: Drained, Token: ev.Token}, now)
-				return u, append(actions, more...)
-			}
-			return t, actions
-		}},
-		want: []string{"G4"}, kinds: setOf(kResign), change: offers,
-	},
-	{
-		mutant: mutant{name: "an offer is taken whoever holds the record", step: before(func(_ Machine, s *State, ev *Event, _ *Instant) {
-			if ev.Kind == Offered {
-				ev.Seen.Rec.Token = s.View.Rec.Token
-			}
-		})},
-		// It is heard when the one that took over has left again.
-		want: []string{"G1"}, kinds: setOf(kResign, kDelayOffer, kStepDown), faults: 3, change: offers,
-	},
-	{
-		mutant: mutant{name: "who offered its record goes on with it if nobody takes it", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
-			if s.Phase != Releasing || s.Write.Kind != Offer || ev.Kind != Written || s.Stopping {
-				return m.Step(s, ev, now)
-			}
-			s.Phase, s.Write, s.Grant.Promoted = Holding, Write{}, true
-			return s, []Action{{Kind: Promote}}
-		}},
-		want: []string{"G1", "G2"}, kinds: setOf(kResign, kDelayOffer), faults: 2, change: offers,
-	},
-	{
 		mutant: mutant{name: "challenge by the own TTL instead of the record's", step: after(func(m Machine, _ State, s *State, ev Event, now Instant) {
 			if saw(Held, s, ev) && s.DueAt > now.Mono {
 				s.DueAt = now.Mono + int64(m.wait(m.TTL))
@@ -417,7 +387,7 @@ var mutations = []mutation{
 	},
 	{
 		mutant: mutant{name: "who never cooled down leaves a settled vacancy", step: sending(func(_ Machine, _ State, a *Action) {
-			a.Rec.Settled = a.Write == Release || a.Write == Offer
+			a.Rec.Settled = a.Write == Release
 		})},
 		want: []string{"G1"}, fine: true, late: true, kinds: setOf(kVanish, kPaused, kCutOff), faults: 3, change: settles, quiet: 8, horizon: 11,
 	},
@@ -654,13 +624,6 @@ func coolUneven(ms []Machine) {
 func graceful(ms []Machine) {
 	for i := range ms {
 		ms[i].DisconnectGrace = 3
-	}
-}
-
-// offers has all candidates offer their record when they leave.
-func offers(ms []Machine) {
-	for i := range ms {
-		ms[i].Offers = true
 	}
 }
 

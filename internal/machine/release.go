@@ -12,33 +12,14 @@ func (c *step) release() {
 		c.depart()
 		return
 	}
-	if c.s.Exit.Offer && c.ours(&c.s.View) {
-		c.beginRelease(Offer, rev)
-		return
-	}
-	c.beginRelease(Release, rev)
+	c.beginRelease(rev)
 }
 
-func (c *step) beginRelease(k WriteKind, rev uint64) {
+func (c *step) beginRelease(rev uint64) {
 	c.s.Phase = Releasing
 	// Past this the lease has run out for everybody else, too: nothing is left
 	// to release.
 	c.s.ReleaseBy = c.now.Mono + int64(c.m.wait(c.m.TTL))
-	c.begin(k, rev)
-}
-
-// declined follows an offer that has had its time, or that nobody was there to
-// hear. A candidate that heard it may still claim: the compare-and-swap lets
-// either the vacancy or that claim stand.
-func (c *step) declined() {
-	if c.young() {
-		c.depart()
-		return
-	}
-	rev := c.s.Write.Expected
-	if c.ours(&c.s.View) {
-		rev = max(rev, c.s.View.Rev)
-	}
 	c.begin(Release, rev)
 }
 

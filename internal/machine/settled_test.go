@@ -87,16 +87,3 @@ func TestAVacancyOverALaterRecordOfOursIsNotSettled(t *testing.T) {
 		t.Errorf("over revision %d it leaves %+v", p.s.Write.Expected, rec)
 	}
 }
-
-// An offer is settled as to the record that it names. A record of that token at
-// another revision may be an old claim that was applied again.
-func TestASettledOfferIsOfOneRevision(t *testing.T) {
-	for rev, want := range map[uint64]bool{3: false, 4: true} {
-		p := settled(Seen{Kind: Held, Rev: 4, Rec: Record{ID: "b", Token: "b1", TTL: 20}})
-		p.step(Event{Kind: Offered, Seen: Seen{Kind: Vacant, Rev: rev, Rec: Record{Token: "b1", Reason: ReasonStopped, Settled: true}}})
-		p.answer(Event{Kind: Written, Rev: 5})
-		if p.s.Phase != Holding || p.s.Grant.Promoted != want {
-			t.Errorf("offered revision %d: it is %v, promoted %v", rev, p.s.Phase, p.s.Grant.Promoted)
-		}
-	}
-}

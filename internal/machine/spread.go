@@ -7,70 +7,67 @@ import (
 
 // This file chooses the random delays that keep many candidates from claiming
 // at once. Safety never depends on them: each is added to the wait that the
-// rules ask for.
+// rules require.
+//
+// A candidate claims a vacancy at once until it loses a race for one. From then
+// on it picks its delay from a window, which each further lost race widens. If
+// the winner's record arrives while the candidate still waits, late in the
+// window, the rivals are fewer than the window is for, and it narrows. So
+// hundreds of candidates find a window by themselves, and two or three have
+// none.
 
 const (
-	// expiryWindow bounds the random delay before an expired lease is
-	// challenged, which spreads the challenges of candidates that all saw the
-	// last renewal at once.
-	expiryWindow = 10 * time.Millisecond
-	// contentionFloor is the least window that a lost race leads to.
-	contentionFloor = 2 * time.Millisecond
-	// startWindow is the window at a vacancy after a start that others have
-	// just won. Among 200 candidates it lets about ten go before the news of
-	// the first has reached them all.
-	startWindow = 100 * time.Millisecond
-	// contentionTrips is the window after one lost race, in round trips as that
-	// race showed them: among n rivals that many windows let about
-	// n/contentionTrips go before the first winner is known to the others.
+	// expiryWindow bounds the window of a candidate that has lost no race, at a
+	// lease that ran out: all saw the last renewal at about the same time.
+	expiryWindow = 50 * time.Millisecond
+	// contentionTrips is the least window after a lost race, in round trips as
+	// that race showed them: the news of a winner takes one or two.
 	contentionTrips = 8
-	// headStart bounds for how long a nominee is left alone with an expired
-	// lease, until a thousand candidates have heard of its claim, on a busy
-	// machine. It is waited for in vain only if the nominee died after the
-	// holder.
-	headStart = 200 * time.Millisecond
+	// leastWindow is the narrowest window. Below it there is none.
+	leastWindow = 500 * time.Microsecond
+	// expiryShare bounds that window, too, as a part of the TTL.
+	expiryShare = 60
+	// windowShare bounds every window, as a part of the TTL: so much longer may
+	// nobody lead for the sake of fewer claims.
+	windowShare = 20
 	// crowd is the number of candidates up to which skewed keeps the first of
 	// them apart from the next.
 	crowd = 1000
 )
 
-// expiryJitter is the delay at an expired lease, beyond the lease. A nominee
-// goes first, and at once. The others leave it alone, and are spread when it
-// does not come: nominees are needed where candidates are many.
-func (c *step) expiryJitter() time.Duration {
-	switch c.s.View.Turn {
-	case OurTurn:
-		return 0
-	case TheirTurn:
-		alone := min(c.m.TTL/10, headStart)
-		return alone + skewed(c.ev.Rand, c.within(alone))
-	default:
-		return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))
+// expirySpread is the delay at an expired lease, beyond the lease.
+func (c *step) expirySpread() time.Duration {
+	return skewed(c.ev.Rand, c.within(max(min(expiryWindow, c.m.TTL/expiryShare), c.s.Window)))
+}
+
+// spread is the delay at a vacancy.
+func (c *step) spread() time.Duration { return skewed(c.ev.Rand, c.within(c.s.Window)) }
+
+// lost takes in a race for the register that was lost, took so long, and was
+// not that of a start. Perhaps hundreds were started at once, which says
+// nothing of the next vacancy.
+func (c *step) lost(took time.Duration) {
+	c.s.Window = min(max(2*c.s.Window, contentionTrips*took), c.m.TTL/windowShare)
+}
+
+// outrun takes in that another has won before this candidate claimed. If it had
+// waited for most of its window by then, few others compete.
+func (c *step) outrun() {
+	if c.now.Mono-c.s.FreeAt < int64(c.s.Window/2) {
+		return
+	}
+	if c.s.Window /= 2; c.s.Window < leastWindow {
+		c.s.Window = 0
 	}
 }
 
-// nominated takes in who goes first when the lease that is being waited out has
-// run out. The wait is counted from the same instant as before.
-func (c *step) nominated(t Turn) {
-	c.s.View.Turn = t
-	c.s.DueAt = c.s.ViewAt + int64(c.delay(&c.s.View))
-}
-
-// NominateAt returns when a candidate in state s is to nominate itself for the
-// succession of the holder that it sees, on the monotonic clock, and Never if
-// it is not to. To observe the holder again, or a nominee, calls that off.
-//
-// That is late enough for a holder that lives to be heard of twice before, and
-// early enough for the nomination to be known before the lease runs out. In
-// between there is time to spread the candidates, however many: time that costs
-// nothing, since nobody may claim yet.
-func (m *Machine) NominateAt(s *State, rand uint64) int64 {
-	follows := s.Phase == Watching && s.View.Kind == Held && !s.ours(&s.View)
-	yields := s.Behind > 0 || m.Backoff > 0 && s.Passed > 0 || s.View.Turn != AnyTurn
-	if !follows || yields || s.Down || !m.mayClaim(s) || s.StandBackUntil > s.ViewAt+int64(s.HeldTTL) {
-		return Never
+// within bounds a window, so that it neither wastes the lease nor turns around
+// the order in which candidates go.
+func (c *step) within(window time.Duration) time.Duration {
+	if c.s.Ranked {
+		window = min(window, c.m.Yield/2)
 	}
-	return s.ViewAt + int64(s.HeldTTL/10*7) + int64(skewed(rand, s.HeldTTL/4))
+	return min(window, c.m.TTL/windowShare)
 }
 
 // skewed picks a delay in window such that few of many who pick are early: of
@@ -84,34 +81,6 @@ func (m *Machine) NominateAt(s *State, rand uint64) int64 {
 // are.
 func skewed(rand uint64, window time.Duration) time.Duration {
 	return time.Duration(math.Log1p(unit(rand)*(crowd-1)) / math.Log(crowd) * float64(window))
-}
-
-// contention is the delay at a vacancy. Until a race was lost there is none, so
-// that two or three candidates hand over at once. It grows with every loss, so
-// that hundreds do not claim together.
-func (c *step) contention() time.Duration {
-	w := c.contentionWindow()
-	if c.s.StartRace {
-		w = max(w, c.within(startWindow))
-	}
-	return c.uniform(w)
-}
-
-func (c *step) contentionWindow() time.Duration {
-	if c.s.Losses == 0 {
-		return 0
-	}
-	w := max(contentionFloor, contentionTrips*c.s.RTT)
-	return c.within(w << min(c.s.Losses-1, 8))
-}
-
-// within bounds a window, so that it neither wastes the lease nor turns around
-// the order in which candidates go.
-func (c *step) within(window time.Duration) time.Duration {
-	if c.s.Ranked {
-		window = min(window, c.m.Yield/2)
-	}
-	return min(window, c.m.TTL/2)
 }
 
 func (c *step) uniform(window time.Duration) time.Duration {

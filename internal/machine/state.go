@@ -15,7 +15,7 @@ const (
 	Claiming               // an acquisition is under way
 	Holding                // the record is ours: leading, or cooling down before
 	Draining               // no longer leading; the work is being stopped
-	Releasing              // the work has stopped; the record is being offered, or the vacancy written
+	Releasing              // the work has stopped; the vacancy is being written
 	Stopped                // over for good
 )
 
@@ -55,12 +55,14 @@ type Record struct {
 	By        string // vacancy: who asked for it, or the holder itself
 	Why       string // vacancy: why, in that one's words
 	Successor string // vacancy: the candidate asked to take over; others give it a head start
-	Prior     Prior  // the term before, if its holder offered the record instead of writing a vacancy
-	// Settled, of a vacancy or an offer: its writer cools down, and had cooled
-	// down, or succeeded one that had. So when it was written nobody who led
-	// before could still lead.
+	// Prior, only read: the term before, if its holder gave the record to this
+	// one without a vacancy, as candidates of earlier versions do. Nothing here
+	// depends on it.
+	Prior Prior
+	// Settled, of a vacancy: its writer cools down, and had cooled down, or
+	// succeeded one that had. So when it was written nobody who led before could
+	// still lead.
 	Settled bool
-	Start   bool // the acquiring write of a candidate that had seen no holder before
 }
 
 // A Prior says how a term ended without a vacancy that would say so. The zero
@@ -73,9 +75,6 @@ type Prior struct {
 // A Seen is what the register was observed to hold.
 type Seen struct {
 	Kind Kind
-	// Turn says who goes first when the lease runs out. Of kind Held; told by a
-	// later observation of the same write.
-	Turn Turn
 	// Behind is how many others the candidate lets go first: see Machine.Yield.
 	// Of kinds Held and Vacant; the others say nothing about it.
 	Behind uint8
@@ -86,21 +85,9 @@ type Seen struct {
 	Rec Record // of kinds Held and Vacant
 }
 
-// A Turn says whether a candidate was nominated to succeed a holder whose lease
-// runs out. It only orders who goes first.
-type Turn uint8
-
-// The turns.
-const (
-	AnyTurn   Turn = iota // nobody was nominated, as far as known
-	OurTurn               // this candidate was
-	TheirTurn             // another was
-)
-
 // A Grant is a claim of ours that the store acknowledged.
 type Grant struct {
 	Token   string
-	Prior   Prior // as in the record
 	Term    uint64
 	Rev     uint64 // revision of our latest write
 	Renewal uint64
@@ -137,12 +124,9 @@ const (
 	Acquire
 	Renew
 	Release
-	// Offer is none: it is a message to one of those who wait. It stands where
-	// a write would, since one or the other is under way.
-	Offer
 )
 
-var writeNames = [...]string{"none", "acquire", "renew", "release", "offer"}
+var writeNames = [...]string{"none", "acquire", "renew", "release"}
 
 // String returns the kind's name.
 func (k WriteKind) String() string { return writeNames[k] }
@@ -195,7 +179,6 @@ type Exit struct {
 	Why       string
 	Successor string
 	StandBack bool   // stay away from the vacancy, since we left on purpose
-	Offer     bool   // offer the record before a vacancy is written; set by lose
 	Keep      bool   // renew until the work has stopped, since nobody took the record from us
 	Vacate    uint64 // a revision not ours that we may vacate all the same; see mayVacate
 }
@@ -212,12 +195,6 @@ type State struct {
 	Stopping  bool // a stop was asked for
 	Leave     bool // and the record is to be left to expire
 	Prove     bool // a validation waits for a renewal that was not sent yet
-	// Losses counts races lost since the last one won, RTT how long the last
-	// one took.
-	Losses uint8
-	// StartRace: others were elected just as this candidate started, perhaps
-	// before hundreds like it.
-	StartRace bool
 	// Behind is how many others the register, when it was last readable, showed
 	// to go first.
 	Behind uint8
@@ -233,9 +210,13 @@ type State struct {
 	// (monotonic).
 	View   Seen
 	ViewAt int64
-	// DueAt is when the register may be claimed (monotonic); meaningful while
+	// DueAt is when this candidate claims the register, and FreeAt when it could
+	// but for the delay that spreads candidates (monotonic); meaningful while
 	// Watching.
-	DueAt int64
+	DueAt, FreeAt int64
+	// Window is what that delay is picked from, for contention that was met: see
+	// spread.go.
+	Window time.Duration
 	// HeldTTL is the lease length of the latest candidate's record seen, ours
 	// included; 0 if none ever was. What no candidate wrote changes nothing of
 	// it: when that is deleted, the rule for deletions is about candidates
@@ -263,7 +244,6 @@ type State struct {
 	// straight back (monotonic).
 	StandBackUntil int64
 	DownSince      int64 // monotonic
-	RTT            time.Duration
 
 	// Reason says why the latest transition happened.
 	Reason Reason

@@ -84,8 +84,6 @@ func (c *step) handle() {
 		c.bar()
 	case Unbar:
 		c.unbar()
-	case Offered:
-		c.offered()
 	case Examined:
 		c.examined()
 	case StopRelease, StopLeave:
@@ -115,7 +113,8 @@ func (c *step) unbar() {
 	}
 	if before&Paused != 0 {
 		c.s.StandBackUntil = 0 // nobody could go first meanwhile
-		c.s.DueAt = max(c.s.DueAt, c.now.Mono+int64(c.yield(&c.s.View)+c.expiryJitter()))
+		c.s.FreeAt = max(c.s.FreeAt, c.now.Mono+int64(c.yield(&c.s.View)))
+		c.s.DueAt = max(c.s.DueAt, c.s.FreeAt+int64(c.expirySpread()))
 	}
 }
 
@@ -171,7 +170,7 @@ func (c *step) stop(leave bool) {
 			return
 		}
 		c.s.Exit, c.s.Reason = Exit{Reason: ReasonStopped}, ReasonStopped
-		c.beginRelease(Release, c.s.Write.Expected)
+		c.beginRelease(c.s.Write.Expected)
 	case Holding:
 		c.lose(Exit{Reason: ReasonStopped, Keep: true})
 	case Draining:

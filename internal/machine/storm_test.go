@@ -67,7 +67,6 @@ type storm struct {
 	drain   time.Duration
 	most    time.Duration // MaxTTL
 	ranked  bool
-	offers  bool // the store carries offers
 	calm    bool
 	paused  bool // the group is, by the control record
 	rates   [troubles]float64
@@ -104,20 +103,15 @@ func newStorm(seed uint64, mu mutant) *storm {
 	w.drain = w.between(w.ttl/4, 2*w.ttl)
 	w.most = w.ttl * time.Duration(1+w.draw(8))
 	w.ranked = w.chance(0.4)
-	w.offers = seed%2 == 1
 	w.reg.now, w.reg.applied = Seen{Kind: Absent}, map[uint64]string{}
 	if w.chance(0.5) {
 		w.reg.rev = uint64(w.draw(1000)) // other keys of the stream
 	}
 	for t := range w.rates {
-		if t := trouble(t); t >= tLoseOffer && t <= tDupOffer {
-			continue // as with what the watch brings
-		}
 		if w.chance(0.5) {
 			w.rates[t] = w.rng.Float64() * w.rng.Float64()
 		}
 	}
-	w.rates[tLoseOffer], w.rates[tDelayOffer], w.rates[tDupOffer] = w.rates[tLoseUpdate], w.rates[tDelayUpdate], w.rates[tDupUpdate]
 	if w.forgetful() {
 		w.rates[tRollback], w.rates[tWipe] = w.rng.Float64(), w.rng.Float64()
 	}
@@ -153,7 +147,7 @@ func (w *storm) newNode(i int) *node {
 	}
 	m := Machine{
 		ID: string(rune('a' + i)), TTL: ttl, Heartbeat: w.between(ttl/8, ttl/3), MaxTTL: w.most, Drift: w.drift,
-		CoolDown: w.regime == forgets || w.regime == vanishes, Expires: w.regime == vanishes, Ages: w.regime == remade, Offers: w.offers, DrainBudget: w.drain, HeadStart: min(ttl/2, 2*time.Second),
+		CoolDown: w.regime == forgets || w.regime == vanishes, Expires: w.regime == vanishes, Ages: w.regime == remade, DrainBudget: w.drain, HeadStart: min(ttl/2, 2*time.Second),
 		Settings: Settings{Retry: Retry{Initial: w.between(ttl/100, ttl/20), Max: w.between(ttl/20, ttl/2), Multiplier: 2, Jitter: 0.2}},
 	}
 	if w.chance(0.5) {

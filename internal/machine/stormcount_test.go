@@ -228,7 +228,7 @@ func (c *tally) rows() []row {
 	list("outcome", outcomeNames[:], c.outcomes[:])
 	list("becomes", phaseNames[1:], c.phases[1:])
 	list("note", noteNames[:], c.notes[:])
-	for _, r := range []Reason{ReasonAbsent, ReasonVacant, ReasonOffered, ReasonExpired, ReasonUnowned, ReasonRemnant} {
+	for _, r := range []Reason{ReasonAbsent, ReasonVacant, ReasonExpired, ReasonUnowned, ReasonRemnant} {
 		rows = append(rows, row{"promoted: " + string(r), c.promoted[r]})
 	}
 	for _, r := range []Reason{

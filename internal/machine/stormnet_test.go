@@ -73,10 +73,6 @@ func (n *node) call(kind EventKind, op uint64, do func(c *storeCall)) {
 // send performs a Send of the core.
 func (n *node) send(a Action) {
 	w := n.w
-	if a.Write == Offer {
-		n.offer(a)
-		return
-	}
 	n.call(Written, a.Op, func(c *storeCall) {
 		if w.hit(tFalseConflict) { // by a server that lags behind, say
 			c.answer(w.trip(), Event{Outcome: Conflict})
@@ -89,44 +85,6 @@ func (n *node) send(a Action) {
 		}
 		n.reply(c, ev)
 	})
-}
-
-// offer makes an offer to one of those who are there. That it has had its time
-// is all that the one who makes it hears.
-func (n *node) offer(a Action) {
-	w := n.w
-	over := func(d time.Duration, out Outcome) {
-		n.later(d, func() { n.step(Event{Kind: Written, Op: a.Op, Outcome: out}) })
-	}
-	var takers []*node
-	for _, o := range w.nodes {
-		if o != n && o.alive() {
-			takers = append(takers, o)
-		}
-	}
-	if len(takers) == 0 && !n.out {
-		over(w.trip(), Transient)
-		return
-	}
-	over(w.between(0, 6*w.rtt), Unknown)
-	if n.out || w.hit(tLoseOffer) {
-		return
-	}
-	o := takers[w.draw(int64(len(takers)))]
-	d := w.trip()
-	if w.hit(tDelayOffer) {
-		d += w.late()
-	}
-	said := Seen{Kind: Vacant, Rev: a.Expected, Rec: Record{Token: a.Rec.Token, Reason: a.Rec.Reason, Settled: a.Rec.Settled}}
-	arrive := func() {
-		if !o.in {
-			o.step(Event{Kind: Offered, Seen: said})
-		}
-	}
-	o.later(d, arrive)
-	if w.hit(tDupOffer) {
-		o.later(d+w.late(), arrive)
-	}
 }
 
 // reply sends an answer on its way.
@@ -163,30 +121,6 @@ func (w *storm) publish() {
 		if n.alive() && !w.hit(tLoseUpdate) {
 			n.deliver(w.reg.now)
 		}
-	}
-	if w.reg.now.Kind == Held && w.chance(0.3) {
-		w.nominate(w.nodes[w.draw(int64(len(w.nodes)))])
-	}
-}
-
-// nominate lets some hear, each at its own time, that it was one of them who is
-// to succeed the present holder. The core cannot report whether that is so.
-func (w *storm) nominate(nominee *node) {
-	seen := w.reg.now
-	for _, n := range w.nodes {
-		if !n.alive() || w.hit(tLoseUpdate) {
-			continue
-		}
-		said := seen
-		said.Turn = TheirTurn
-		if n == nominee || w.chance(0.1) {
-			said.Turn = OurTurn
-		}
-		n.later(w.between(0, 2*w.ttl), func() {
-			if !n.in && n.s.View.same(&said) {
-				n.step(Event{Kind: Observed, Seen: said})
-			}
-		})
 	}
 }
 

@@ -334,7 +334,7 @@ func (n *node) judge(before *State, a Action, now Instant) {
 func (n *node) judgeSend(before *State, a Action, now Instant) {
 	w, id := n.w, n.m.ID
 	switch {
-	case (a.Write == Release || a.Write == Offer) && (n.work == working || n.work == stopping && now.Mono < n.drainBy):
+	case a.Write == Release && (n.work == working || n.work == stopping && now.Mono < n.drainBy):
 		w.fail("G4", "%s releases while its work runs", id)
 	case a.Write == Acquire && n.work != idle:
 		w.fail("G4", "%s claims while the work of its last term runs", id)

@@ -29,9 +29,6 @@ const (
 	tLateAsk
 	tStallCalling
 	tSuspendCalling
-	tLoseOffer
-	tDelayOffer
-	tDupOffer
 
 	// Of a candidate, its machine and its connection.
 	tPause
@@ -80,7 +77,6 @@ var troubleNames = [troubles]string{
 	tDupUpdate: "watch message twice", tReorderUpdate: "watch messages out of order", tStaleStart: "watch begins with an old state",
 	tLateTimer: "timer late", tFastWork: "work stops at once", tStuckWork: "work overruns",
 	tDupAsk: "control request twice", tLateAsk: "control request late",
-	tLoseOffer: "offer lost", tDelayOffer: "offer late", tDupOffer: "offer twice",
 	tStallCalling: "process stopped during a call", tSuspendCalling: "machine suspended during a call",
 	tPause: "process stopped, clocks run", tSuspend: "machine suspended", tCrash: "crash", tStop: "stop and release",
 	tLeave: "stop and leave", tRate: "clock changes its rate", tWallLeap: "wall clock leaps", tPartition: "black hole",

@@ -32,7 +32,6 @@ var testdata embed.FS
 //
 //	group a b c [ttl=3s] [cool-down] [grace=1s]   who there is; all start and see the register
 //	      [ranked] [backoff=1s]                   each is preferred to those named after it; campaigns back off
-//	      [offers]                                records are offered, to the first that is there; an offer has 50 ms
 //	      [expires]                               the store drops records, and never brings an older one back
 //	scene a b c [...]                             the same, told from when a leads
 //	run 2s            ordinary life until 2 s: no latency, timers in time
@@ -189,8 +188,6 @@ func (st *stage) group(names []string) {
 			m.DisconnectGrace = st.duration(value)
 		case "ranked":
 			m.Yield = 50 * time.Millisecond
-		case "offers":
-			m.Offers = true
 		case "backoff":
 			m.Backoff, m.MaxBackoff = st.duration(value), 4*st.duration(value)
 		default:
@@ -233,10 +230,6 @@ func (st *stage) befall(p *player, name string, args []string) {
 		p.stallNext = true
 	case "land":
 		for _, a := range p.stalled {
-			if a.Write == Offer {
-				st.offer(p, a)
-				continue
-			}
 			st.apply(p, a)
 		}
 		p.stalled = nil
@@ -383,19 +376,13 @@ func (p *player) arrived(now time.Duration) int {
 	return first
 }
 
-const (
-	callTimeout = 500 * time.Millisecond
-	offerTime   = 50 * time.Millisecond
-)
+const callTimeout = 500 * time.Millisecond
 
 // call performs a Send or a Look of p.
 func (st *stage) call(p *player, a Action) {
 	unanswered := message{st.now + callTimeout, Event{Kind: Written, Op: a.Op, Outcome: Unknown}}
 	if a.Kind == Look {
 		unanswered.ev.Kind = Read
-	}
-	if a.Write == Offer {
-		unanswered.at = st.now + offerTime
 	}
 	switch {
 	case p.cut:
@@ -404,11 +391,6 @@ func (st *stage) call(p *player, a Action) {
 		st.tell(p, Event{Kind: Read, Op: a.Op, Seen: st.reg})
 	case p.stallNext:
 		p.stallNext, p.stalled = false, append(p.stalled, a)
-		p.inbox = append(p.inbox, unanswered)
-	case a.Write == Offer:
-		if !st.offer(p, a) {
-			unanswered = message{st.now, Event{Kind: Written, Op: a.Op, Outcome: Transient}}
-		}
 		p.inbox = append(p.inbox, unanswered)
 	case p.refuse:
 		p.refuse = false
@@ -422,21 +404,6 @@ func (st *stage) call(p *player, a Action) {
 		}
 		st.tell(p, Event{Kind: Written, Op: a.Op, Outcome: out, Rev: st.rev})
 	}
-}
-
-// offer delivers an offer to the first of the others that is there, and reports
-// whether one is.
-func (st *stage) offer(p *player, a Action) bool {
-	for _, o := range st.players {
-		if o != p && !o.dead && !o.cut && o.s.Phase != Stopped {
-			st.say("store", "%s's record is offered to %s", p.id, o.id)
-			said := Seen{Kind: Vacant, Rev: a.Expected, Rec: Record{Token: a.Rec.Token, Reason: a.Rec.Reason, Settled: a.Rec.Settled}}
-			st.tell(o, Event{Kind: Offered, Seen: said})
-			return true
-		}
-	}
-	st.say("store", "%s's record is offered, and nobody is there", p.id)
-	return false
 }
 
 func (st *stage) apply(p *player, a Action) Outcome {
@@ -522,8 +489,6 @@ func (p *player) event(ev Event) string {
 			return fmt.Sprintf("written: ok@%d", ev.Rev)
 		}
 		return fmt.Sprintf("written: %v", ev.Outcome)
-	case Offered:
-		return "offered after " + ev.Seen.Rec.Token
 	case Asked:
 		return fmt.Sprintf("asked for term %d", ev.Term)
 	default:

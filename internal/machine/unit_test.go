@@ -129,7 +129,7 @@ func randomEvent(r *rand.Rand, s State) Event {
 			ev.Kind = Start
 		}
 	}
-	ev.Seen = Seen{Kind: Kind(1 + r.IntN(5)), Rev: ev.Rev, Turn: Turn(r.IntN(3))}
+	ev.Seen = Seen{Kind: Kind(1 + r.IntN(5)), Rev: ev.Rev}
 	if ev.Seen.Kind == Held || ev.Seen.Kind == Vacant {
 		ev.Seen.Rec = Record{ID: "b", Token: "b1", TTL: 20}
 		if r.IntN(2) == 0 {
@@ -273,22 +273,6 @@ func TestARecordWithoutATokenIsNobodysRemnant(t *testing.T) {
 	s, actions := m.Step(s, Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 7, Rec: Record{ID: "b", TTL: 20}}, Token: "a1"}, Instant{})
 	if len(actions) != 0 || s.DueAt < int64(m.wait(20)) || s.Public() != Follower {
 		t.Fatalf("a live record without a token is challenged at %d: %v", s.DueAt, actions)
-	}
-}
-
-// Losses widen the window in which a candidate goes for the next vacancy, so
-// that many rivals do not storm it.
-func TestLosersOfARaceWaitLongerAtTheNext(t *testing.T) {
-	m := Machine{ID: "a", TTL: 10 * time.Second, MaxTTL: time.Hour, Drift: 0.1}
-	last := time.Duration(-1)
-	for losses := range uint8(12) {
-		c := step{m: &m, s: &State{Losses: losses, RTT: time.Millisecond}, ev: &Event{Rand: 1<<64 - 1}}
-		d := c.contention()
-		grows := losses == 0 || d > last || losses > 8 && d == last
-		if !grows || d > m.TTL/2 || losses == 0 && d != 0 {
-			t.Errorf("after %d losses: %v, before it %v", losses, d, last)
-		}
-		last = d
 	}
 }
 

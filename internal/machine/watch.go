@@ -9,11 +9,11 @@ import "time"
 func (c *step) observe(seen *Seen) {
 	switch c.s.Phase {
 	case Idle, Watching:
-		switch {
-		case !seen.same(&c.s.View):
+		if !seen.same(&c.s.View) {
+			if c.raced(seen) {
+				c.outrun()
+			}
 			c.adopt(seen)
-		case c.theirs(seen) && seen.Turn != AnyTurn:
-			c.nominated(seen.Turn)
 		}
 	case Claiming:
 		if seen.Rev > c.s.Write.Expected {
@@ -45,12 +45,6 @@ func (c *step) adopt(seen *Seen) {
 	if c.strayed(seen) {
 		c.youth(max(c.m.TTL, c.s.HeldTTL))
 	}
-	if c.s.HeldTTL == 0 && seen.Kind == Held && seen.Rec.Start && !c.ours(seen) {
-		// We have just lost or missed the race of a start. Perhaps hundreds
-		// were started at once, and most of them lost no race that could teach
-		// them so.
-		c.s.StartRace = true
-	}
 	if c.m.Backoff > 0 && c.theirs(seen) && seen.Rec.Token != c.s.View.Rec.Token {
 		c.s.Passed = min(c.s.Passed+1, 250)
 	}
@@ -73,7 +67,14 @@ func (c *step) adopt(seen *Seen) {
 	if c.s.Phase == Watching {
 		c.s.Reason = observedReason(seen.Kind)
 	}
-	c.s.DueAt = c.now.Mono + int64(c.delay(seen))
+	c.s.FreeAt = c.now.Mono + int64(c.wait(seen))
+	c.s.DueAt = c.s.FreeAt + int64(c.apart(seen))
+}
+
+// raced reports whether seen is the claim of another on what this candidate
+// could have claimed, too.
+func (c *step) raced(seen *Seen) bool {
+	return c.s.View.Kind != Unseen && c.theirs(seen) && seen.Rec.Token != c.s.View.Rec.Token && c.now.Mono >= c.s.FreeAt
 }
 
 // regressed notes that the store has lost writes. Whoever led by a record that
@@ -132,15 +133,32 @@ func observedReason(k Kind) Reason {
 	}
 }
 
-// delay is how long seen is to be left alone.
-func (c *step) delay(seen *Seen) time.Duration {
-	if c.ours(seen) {
-		return 0 // a remnant of our own, whose term is over: we drained it
-	}
-	if seen.Kind == Vacant && seen.Rec.Successor == c.m.ID {
+// wait is how long seen is to be left alone, by the rules and for the sake of
+// those who go first.
+func (c *step) wait(seen *Seen) time.Duration {
+	if c.s.invited(seen, c.m.ID) {
 		return 0
 	}
-	return c.wait(seen) + c.yield(seen)
+	return c.lease(seen) + c.yield(seen)
+}
+
+// apart is the random delay after that.
+func (c *step) apart(seen *Seen) time.Duration {
+	switch {
+	case c.s.invited(seen, c.m.ID):
+		return 0
+	case seen.Kind == Vacant, seen.Kind == Absent:
+		return c.spread()
+	default:
+		return c.expirySpread()
+	}
+}
+
+// invited reports whether nobody else goes for what was seen: it is a remnant
+// of our own, whose term is over since we drained it, or a vacancy that is left
+// to us.
+func (s *State) invited(seen *Seen, id string) bool {
+	return s.ours(seen) || seen.Kind == Vacant && seen.Rec.Successor == id
 }
 
 // yield is how long others are let go first, beyond what safety asks for: those
@@ -170,26 +188,26 @@ func comesBack(r Reason) bool {
 	}
 }
 
-// wait is the delay that seen itself asks for.
-func (c *step) wait(seen *Seen) time.Duration {
+// lease is how long seen itself is to be left alone.
+func (c *step) lease(seen *Seen) time.Duration {
 	if seen.Foreign() {
-		return c.m.wait(c.foreignTTL()) + c.expiryJitter()
+		return c.m.wait(c.foreignTTL())
 	}
 	switch seen.Kind {
 	case Held:
-		return c.m.wait(c.s.HeldTTL) + c.expiryJitter()
+		return c.m.wait(c.s.HeldTTL)
 	case Vacant:
 		if seen.Rec.Successor == "" {
-			return c.contention()
+			return 0
 		}
-		return c.m.HeadStart + c.contention()
+		return c.m.HeadStart
 	case Bare:
 		// A deletion is no permission. Whoever deleted the record was not its
 		// holder, who may still lead by a renewal that we missed. Hence a full
 		// wait from here, and not what is left of the wait for the record
 		// observed last.
-		return c.m.wait(c.heldTTL()) + c.expiryJitter()
+		return c.m.wait(c.heldTTL())
 	default:
-		return c.contention()
+		return 0
 	}
 }

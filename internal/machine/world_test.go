@@ -43,7 +43,7 @@ import (
 //   - Fields that nothing reads in the candidate's phase are zeroed, instants
 //     that have passed are all the same instant (canon).
 //   - Random numbers are 0: the shortest delays, hence the earliest challenges.
-//     Losses and RTT only stretch delays, so they are zeroed too.
+//     The window only stretches delays, so it is zeroed too.
 //   - A candidate is stepped by time only when Wake says so
 //     (TestSteppingAtWakeIsSteppingAlways).
 //   - An observation that cannot change anything now (what the candidate knows
@@ -80,9 +80,6 @@ const (
 	kUnpaused
 	kAsked
 	kAskedAgain
-	kOffer
-	kNobody
-	kOffered
 	kHeardAgain
 	kExamine
 	kExamined
@@ -103,9 +100,6 @@ const (
 	kDelayUpdate
 	kLoseUpdate
 	kDupUpdate
-	kLoseOffer
-	kDelayOffer
-	kDupOffer
 	kSlowWork
 	kCrash
 	kPause
@@ -146,8 +140,7 @@ var kindTitles = [kinds]string{
 	kLoseReply: "reply lost", kDelayReply: "reply delayed", kTransient: "transient failure",
 	kPermanent: "permanent failure", kFalseConflict: "false conflict", kFailRead: "read failed",
 	kStaleRead: "stale read", kDelayUpdate: "watch delayed", kLoseUpdate: "watch message lost",
-	kDupUpdate: "watch message duplicated", kLoseOffer: "offer lost", kDelayOffer: "offer delayed", kDupOffer: "offer duplicated",
-	kOffer: "offer made", kNobody: "offer made to nobody", kOffered: "offer delivered", kSlowWork: "work slow to stop", kCrash: "crash", kPause: "pause",
+	kDupUpdate: "watch message duplicated", kSlowWork: "work slow to stop", kCrash: "crash", kPause: "pause",
 	kSuspend: "suspend", kConnDown: "connection lost", kSeemsDown: "connection reported lost, answers arrive",
 	kDownAgain: "connection reported lost again", kCutOff: "nothing comes in, connection reported well", kUnfit: "unfit", kPaused: "operator pauses", kDelete: "operator deletes", kGarbage: "operator writes garbage", kForeign: "stranger claims, by a record without a lease",
 	kStepDown: "operator asks to step down", kTransfer: "operator asks to transfer", kTakeover: "preferred candidate asks to take over", kResign: "resign",
@@ -257,14 +250,6 @@ type straggler struct {
 	there    bool
 }
 
-// An offered is an offer on its way to a candidate.
-type offered struct {
-	seen  uint16 // what it says
-	to    uint16
-	held  held
-	there bool
-}
-
 const queueLen = 4
 
 // A participant is one candidate and its machine's clocks.
@@ -298,7 +283,6 @@ type world struct {
 	used      kindSet
 	c         [maxCandidates]participant
 	late      [2]straggler
-	offers    [2]offered
 	reg, prev uint16 // what the register holds, and what it held before
 	gone      uint16 // the last write, if it vanished, else 0
 	tick      uint16
@@ -308,7 +292,7 @@ type world struct {
 	askTerm   uint16 // the control request: its term, its kind, deliveries left
 	askExit   uint16
 	askLeft   uint16
-	remadeAt  uint32 // when the store was made again, plus 1
+	remadeAt  uint64 // when the store was made again, plus 1
 }
 
 // A pace is by how many units a clock advances in each tick, over and over.
@@ -518,8 +502,7 @@ func (x *sim) fail(invariant, format string, args ...any) {
 
 // canon zeroes what cannot matter any more.
 func canon(s State, now Instant) State {
-	s.Reason, s.ViewAt, s.Losses, s.RTT = "", 0, 0, 0
-	s.Grant.Prior, s.View.Rec.Prior = Prior{}, Prior{}
+	s.Reason, s.ViewAt, s.FreeAt, s.Window = "", 0, 0, 0
 	s.ops, s.Write.Op = 0, 0
 	if s.Write.Stage == Flying || s.Write.Stage == Reading {
 		s.ops, s.Write.Op = 1, 1
@@ -582,7 +565,7 @@ func cools(s *State) bool { return s.Phase == Holding && !s.Grant.Promoted }
 
 // plain drops what a vacancy says to people.
 func plain(r Record) Record {
-	r.Reason, r.By, r.Prior = "", "", Prior{}
+	r.Reason, r.By = "", ""
 	return r
 }
 
@@ -694,7 +677,7 @@ func (x *sim) perform(w *world, i int, before, after *State, a *Action, rec uint
 	switch a.Kind {
 	case Send:
 		undrained := p.work != idle
-		if (a.Write == Release || a.Write == Offer) && undrained && (p.work == working || now.Mono < int64(p.drainBy)) {
+		if a.Write == Release && undrained && (p.work == working || now.Mono < int64(p.drainBy)) {
 			x.fail("G4", "%s releases while its work runs", id)
 		}
 		if a.Write == Acquire && undrained {
@@ -756,7 +739,7 @@ func (x *sim) perform(w *world, i int, before, after *State, a *Action, rec uint
 
 // orphan leaves the request that candidate i waited for to its fate.
 func (x *sim) orphan(w *world, i int) {
-	if c := w.c[i].call; c.stage == request && c.write != Offer {
+	if c := w.c[i].call; c.stage == request {
 		x.straggle(w, straggler{rec: c.rec, who: uint8(i), write: c.write, expected: c.expected, there: true})
 	}
 	w.c[i].call = call{}
@@ -775,23 +758,6 @@ func (x *sim) straggle(w *world, s straggler) {
 	}
 	w.late[0] = s
 	x.prune(w)
-}
-
-// offer puts what the candidate that makes the call offers on its way to
-// another. Of more than two the oldest is lost.
-func (x *sim) offer(w *world, c call, to int, h held) {
-	rec := &x.recs.all[c.rec]
-	said := x.seen(Seen{Kind: Vacant, Rev: uint64(c.expected), Rec: Record{Token: rec.Token, Settled: rec.Settled}})
-	if w.offers[0].there {
-		w.offers[1] = w.offers[0]
-	}
-	w.offers[0] = offered{seen: said, to: uint16(to), held: h, there: true}
-}
-
-// listens reports whether candidate i is there to be offered something.
-func (x *sim) listens(w *world, i int) bool {
-	m := w.c[i].mode
-	return m != missing && m != crashed && m != unborn && x.state(w, i).Phase != Stopped
 }
 
 // prune drops the stragglers that will be refused for certain.
@@ -910,6 +876,12 @@ func (x *sim) put(w *world, k Kind, rec uint16) {
 	x.publish(w)
 }
 
+// listens reports whether candidate i is there to hear of what is written.
+func (x *sim) listens(w *world, i int) bool {
+	m := w.c[i].mode
+	return m != missing && m != crashed && m != unborn && x.state(w, i).Phase != Stopped
+}
+
 // publish puts the register's content on everybody's watch.
 func (x *sim) publish(w *world) {
 	for i := range w.c {
@@ -966,7 +938,7 @@ func (x *sim) flaw(i int, before, s *State, called bool) (invariant, what string
 		return "state", fmt.Sprintf("%s holds while undrained", id)
 	case s.Phase == Watching && s.Write != Write{}:
 		return "state", fmt.Sprintf("%s watches with a write under way", id)
-	case s.Phase == Claiming && wk != Acquire, s.Phase == Releasing && wk != Release && wk != Offer,
+	case s.Phase == Claiming && wk != Acquire, s.Phase == Releasing && wk != Release,
 		(s.Phase == Holding || s.Phase == Draining) && wk != NoWrite && wk != Renew:
 		return "state", fmt.Sprintf("%s is %v with a write %v", id, s.Phase, wk)
 	case (s.Phase == Claiming || s.Phase == Releasing) && (stage == NoStage || s.Write.Tries == 0 && stage == Flying):
@@ -1184,7 +1156,6 @@ func (x *sim) successors(w *world) []next {
 		}
 	}
 	x.ofStragglers(w)
-	x.ofOffers(w)
 	x.ofOperator(w)
 	x.ofTime(w)
 	return x.next
@@ -1343,10 +1314,6 @@ func (x *sim) answer(w *world, i int, out Outcome, rev uint8) {
 
 func (x *sim) ofRequest(w *world, i int) {
 	c := w.c[i].call
-	if c.write == Offer {
-		x.ofOffer(w, i)
-		return
-	}
 	n := *w
 	if x.commit(&n, c.write, c.expected, c.rec) {
 		x.answer(&n, i, OK, uint8(n.rev))
@@ -1376,56 +1343,6 @@ func (x *sim) ofRequest(w *world, i int) {
 		}
 		x.answer(&n, i, f.out, 0)
 		x.emit(&n, f.k, i)
-	}
-}
-
-// ofOffer makes the offer of candidate i to any one of the others. That it has
-// had its time is all that the candidate hears.
-func (x *sim) ofOffer(w *world, i int) {
-	there := false
-	for j := range x.machines {
-		if j == i || !x.listens(w, j) {
-			continue
-		}
-		there = true
-		for _, f := range [...]struct {
-			k kind
-			h held
-		}{{kOffer, free}, {kDelayOffer, heldNow}} {
-			if f.k == kOffer || x.may(f.k) {
-				n := *w
-				x.answer(&n, i, Unknown, 0)
-				x.offer(&n, w.c[i].call, j, f.h)
-				x.emit(&n, f.k, i)
-			}
-		}
-	}
-	n := *w
-	switch {
-	case !there:
-		x.answer(&n, i, Transient, 0)
-		x.emit(&n, kNobody, i)
-	case x.may(kLoseOffer):
-		x.answer(&n, i, Unknown, 0)
-		x.emit(&n, kLoseOffer, i)
-	}
-}
-
-// ofOffers delivers the offers that are on their way.
-func (x *sim) ofOffers(w *world) {
-	for k, o := range w.offers {
-		if !o.there || o.held == heldNow || w.c[o.to].mode != up || w.c[o.to].cut {
-			continue
-		}
-		n := *w
-		n.offers[k] = offered{}
-		x.step(&n, int(o.to), Event{Kind: Offered}, o.seen, 0)
-		again := n
-		x.emit(&n, kOffered, int(o.to))
-		if o.held == free && x.may(kDupOffer) {
-			again.offers[k] = offered{seen: o.seen, to: o.to, held: heldNow, there: true}
-			x.emit(&again, kDupOffer, int(o.to))
-		}
 	}
 }
 
@@ -1520,11 +1437,6 @@ func (x *sim) ofFaults(w *world, i int, s *State) {
 		x.orphan(&n, i)
 		q := n.c[i]
 		n.c[i] = participant{lag: q.lag, tokens: q.tokens, mode: crashed, modeFor: heldNow}
-		for k, o := range n.offers {
-			if o.there && int(o.to) == i {
-				n.offers[k] = offered{}
-			}
-		}
 		x.emit(&n, kCrash, i)
 	}
 	for m, k := range [...]kind{paused: kPause, suspended: kSuspend} {
@@ -1678,7 +1590,7 @@ func (x *sim) ofOperator(w *world) {
 func (x *sim) ofRemade(w *world) {
 	n := *w
 	n.reg = x.seen(Seen{Kind: Absent})
-	n.prev, n.remadeAt = n.reg, uint32(n.tick)+1
+	n.prev, n.remadeAt = n.reg, uint64(n.tick)+1
 	x.born(&n)
 	x.prune(&n)
 	x.emit(&n, kRemade, 0)
@@ -1725,11 +1637,6 @@ func (x *sim) ready(w *world) bool {
 			return true
 		}
 	}
-	for _, o := range w.offers {
-		if o.there && o.held == free && w.c[o.to].mode == up && !w.c[o.to].cut {
-			return true
-		}
-	}
 	return false
 }
 
@@ -1757,9 +1664,6 @@ func (x *sim) ofTime(w *world) {
 			}
 		}
 	}
-	for k := range n.offers {
-		n.offers[k].held.advance()
-	}
 	x.emit(&n, kAdvance, 0)
 }
 
@@ -1769,7 +1673,7 @@ func (x *sim) narrate(w *world, i int, ev Event, seen uint16, actions []Action) 
 	now := x.now(w, i)
 	fmt.Fprintf(x.trace, "      %s@%d %v", x.machines[i].ID, now.Mono, ev.Kind)
 	switch ev.Kind {
-	case Observed, Read, Offered:
+	case Observed, Read:
 		fmt.Fprintf(x.trace, " %v", &x.seens.all[seen])
 	case Written:
 		fmt.Fprintf(x.trace, " %v rev=%d", ev.Outcome, ev.Rev)

@@ -34,12 +34,10 @@ func (c *step) send() {
 func (c *step) content() Record {
 	r := c.record()
 	switch c.s.Write.Kind {
-	case Acquire:
-		r.Start = c.s.HeldTTL == 0
 	case Renew:
 		r.Renewal++
 		r.Nonce = c.s.Grant.Next
-	case Release, Offer:
+	case Release:
 		r = Record{
 			Token: r.Token, Term: r.Term, Reason: c.s.Exit.Reason, By: c.s.Exit.By, Why: c.s.Exit.Why, Successor: c.s.Exit.Successor,
 			// This holds over nothing but what the grant is known to have
@@ -60,14 +58,12 @@ func (c *step) content() Record {
 // sayWhatEnded has a vacancy in place of a claim, which was given up before it
 // was known to be granted, name the term that it ends.
 func (c *step) sayWhatEnded(vacancy *Record) {
-	v, p := &c.s.View, c.s.Grant.Prior
+	v := &c.s.View
 	switch {
-	case p.Reason != "" && c.theirs(v):
-		// It is the term before whose end everybody is to hear of.
-		vacancy.Term, vacancy.Reason, vacancy.By = p.Term, p.Reason, v.Rec.ID
 	case vacancy.Term != 0:
 	case v.Kind == Vacant:
-		// Likewise. It says what the vacancy said that was claimed.
+		// It is the term before whose end everybody is to hear of. The vacancy
+		// says what the one said that was claimed.
 		vacancy.Term, vacancy.Reason, vacancy.By, vacancy.Why = v.Rec.Term, v.Rec.Reason, v.Rec.By, v.Rec.Why
 	default:
 		vacancy.Term = v.Term() // of the claim, if it was applied
@@ -99,10 +95,6 @@ func (c *step) written() {
 	w.Stage = NoStage // whatever follows: nothing of it is under way
 	if c.s.Phase == Draining {
 		c.writtenDraining()
-		return
-	}
-	if w.Kind == Offer {
-		c.declined()
 		return
 	}
 	switch c.ev.Outcome {

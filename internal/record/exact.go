@@ -26,7 +26,6 @@ func appendExact(b []byte, r *Record) (_ []byte, exact bool) {
 	w.number("term", r.Term)
 	w.number("renewal", r.Renewal)
 	w.number("nonce", r.Nonce)
-	w.flag("start", r.Start)
 	w.flag("settled", r.Settled)
 	w.text("address", r.Address)
 	w.params(r.Params)
@@ -39,7 +38,7 @@ func appendExact(b []byte, r *Record) (_ []byte, exact bool) {
 	w.exact = w.exact && r.Acquired <= MaxMoment && r.Renewed <= MaxMoment
 	w.number("acquired", uint64(r.Acquired))
 	w.number("renewed", uint64(r.Renewed))
-	w.prior(r.Prior)
+	w.exact = w.exact && r.Prior == nil
 	w.exact = w.exact && len(r.By) <= MaxName && len(r.Why) <= MaxWhy && len(r.Successor) <= MaxName
 	w.text("reason", r.Reason)
 	w.text("by", r.By)
@@ -179,17 +178,4 @@ func (w *writer) standings(l []Standing) {
 		w.b = append(w.b, '}')
 	}
 	w.b = append(w.b, ']')
-}
-
-func (w *writer) prior(p *Prior) {
-	if p == nil {
-		return
-	}
-	w.exact = w.exact && p.valid()
-	w.name("prior")
-	w.b = append(w.b, `{"term":`...)
-	w.b = strconv.AppendUint(w.b, p.Term, 10)
-	w.b = append(w.b, `,"reason":`...)
-	w.quoted(p.Reason)
-	w.b = append(w.b, '}')
 }

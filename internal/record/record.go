@@ -41,9 +41,6 @@ type Record struct {
 	// holder's machine, which has its token too, knows a record that it did not
 	// write.
 	Nonce uint64 `json:"nonce,omitempty"`
-	// Start marks the acquiring write of a candidate that had seen no holder
-	// before. Others that start and see it may have missed a race of many.
-	Start bool `json:"start,omitempty"`
 	// Settled, of a vacancy: nobody who led before its writer can still lead.
 	// It stands here since a candidate has no room for another word.
 	Settled bool `json:"settled,omitempty"`
@@ -74,8 +71,8 @@ type Record struct {
 	Acquired Moment `json:"acquired,omitempty"`
 	Renewed  Moment `json:"renewed,omitempty"`
 
-	// Prior is the term before, if its holder offered the record to this one
-	// and wrote no vacancy.
+	// Prior is the term before, if its holder gave the record to this one and
+	// wrote no vacancy. Earlier versions wrote it; it is only read.
 	Prior *Prior `json:"prior,omitempty"`
 
 	// Of a vacancy: why the holder left, in one of our words, who asked for it,
@@ -392,6 +389,9 @@ func upTo(most int, s string) string {
 	return s
 }
 
+// MaxReason is the length of the longest reason that is believed, in bytes.
+const MaxReason = 32
+
 func (p *Prior) valid() bool { return p.Term <= maxNumber && len(p.Reason) <= MaxReason }
 
 func (s Standing) valid() bool { return s.Age >= 0 && ValidVersion(s.Version) }
@@ -428,7 +428,7 @@ func check(r *Record) error {
 // core sets c, which is zero, to what the core knows of the record.
 func core(c *machine.Record, r *Record) {
 	c.ID, c.Token, c.TTL, c.Term, c.Renewal, c.Nonce = r.ID, r.Token, ttl(r.TTL), r.Term, r.Renewal, r.Nonce
-	c.Start, c.Priority, c.Settled = r.Start, r.Priority, r.Settled && r.ID == ""
+	c.Priority, c.Settled = r.Priority, r.Settled && r.ID == ""
 	c.Reason, c.By, c.Why, c.Successor = machine.Reason(r.Reason), r.By, r.Why, r.Successor
 	if p := r.Prior; p != nil {
 		c.Prior = machine.Prior{Term: p.Term, Reason: machine.Reason(p.Reason)}
@@ -463,16 +463,13 @@ func Of(c machine.Record, about About) (r Record) {
 
 func set(r *Record, c *machine.Record, about *About) {
 	*r = Record{
-		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal, Nonce: c.Nonce, Start: c.Start,
+		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal, Nonce: c.Nonce,
 		Reason: string(c.Reason), By: c.By, Why: c.Why, Successor: c.Successor, Standings: about.Standings,
 		Transitions: Count(about.Transitions), Acquired: about.Acquired, Renewed: about.Renewed, Settled: c.Settled,
 	}
 	if c.ID != "" {
 		r.Meta, r.Address, r.Params = about.Meta, about.Address, about.Params
 		r.Version, r.Drift = about.Version, Fraction(about.Drift)
-		if c.Prior != (machine.Prior{}) {
-			r.Prior = &Prior{Term: c.Prior.Term, Reason: string(c.Prior.Reason)}
-		}
 	}
 }
 

@@ -164,9 +164,6 @@ func (s *seat) Asks(term uint64) bool {
 	return true
 }
 
-// Chooses implements engine.Supervisor.
-func (s *seat) Chooses() bool { return s.m.cfg.Spread || s.m.cfg.MaxRoles > 0 }
-
 // Stepped implements engine.Supervisor.
 func (s *seat) Stepped(v engine.View, info leadership.Info) {
 	now := shown{v, info.ID, info.Term, info.Reason}

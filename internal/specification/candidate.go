@@ -117,7 +117,7 @@ func (m *model) depose(w *world, i int8, e entry) {
 	c := &w.Candidates[i]
 	w.forget(i)
 	c.Stage, c.Deposed = stopping, true
-	c.SawOpen = c.Lease > 0 && (!c.Offered || m.ClearAfterOffer)
+	c.SawOpen = c.Lease > 0
 	m.arrive(c, i, e)
 }
 
@@ -265,25 +265,11 @@ func (m *model) mayClaim(w *world, i int8) bool {
 	case nothing, vacancy:
 		return true
 	case record:
-		return c.SeenAge >= m.Wait-m.WaitShorter || m.offered(w, c.Seen.Claim)
+		return c.SeenAge >= m.Wait-m.WaitShorter
 	case marker:
 		return markerDue || m.MarkerIsVacancy
 	case garbage:
 		return (c.HolderSeen && markerDue) || m.GarbageIsVacancy
-	}
-	return false
-}
-
-func (m *model) offered(w *world, claim int8) bool {
-	if m.ForgedOffers || w.Offers[claim] {
-		return true
-	}
-	if m.OfferOfAnyClaim {
-		for _, o := range w.Offers {
-			if o {
-				return true
-			}
-		}
 	}
 	return false
 }
@@ -379,7 +365,7 @@ func (m *model) pendingSteps(w *world, i int8, yield func(label, func(*world))) 
 func (w *world) back(i int8) {
 	w.forget(i)
 	c := &w.Candidates[i]
-	c.Stage, c.Work, c.Offered = holding, true, false
+	c.Stage, c.Work = holding, true
 }
 
 func (m *model) holdSteps(w *world, i int8, yield func(label, func(*world))) {
@@ -389,7 +375,7 @@ func (m *model) holdSteps(w *world, i int8, yield func(label, func(*world))) {
 			w.Candidates[i].Stage = stopping
 		})
 	}
-	renews := c.Stage == holding || (c.Work && !c.Deposed && !c.Offered)
+	renews := c.Stage == holding || (c.Work && !c.Deposed)
 	if renews && c.Left > 0 && !c.Waiting && (m.exact() || c.Rev == w.now().Rev) {
 		yield(label{text: "renews", who: i}, func(w *world) { m.renew(w, i) })
 	}
@@ -415,22 +401,8 @@ func (m *model) renew(w *world, i int8) {
 // leaveSteps are the ways out of a term whose record may still stand.
 func (m *model) leaveSteps(w *world, i int8, yield func(label, func(*world))) {
 	c := &w.Candidates[i]
-	if m.Offers && !c.Offered && (!c.Work || m.OfferBeforeStopped) {
-		yield(label{text: "offers its record", who: i}, func(w *world) {
-			c := &w.Candidates[i]
-			w.forget(i)
-			if c.Work {
-				w.Broken |= brokeG4
-			}
-			c.Offered = true
-			w.Offers[c.Claim] = true
-		})
-	}
 	if !c.Work || m.ReleaseBeforeStopped {
 		yield(label{text: "releases", who: i}, func(w *world) { m.vacate(w, i, w.Candidates[i].Rev) })
-	}
-	if m.WayBack && c.Offered && c.Left > 0 {
-		yield(label{text: "takes its offer back", who: i}, func(w *world) { w.back(i) })
 	}
 }
 

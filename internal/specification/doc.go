@@ -6,7 +6,7 @@
 //
 //   - model.go, network.go and candidate.go are a transition system: candidates
 //     with clocks of their own rate, a register with its history, and writes,
-//     replies, observations and offers that may be lost, late, repeated or
+//     replies, observations that may be lost, late, repeated or
 //     reordered. invariants.go judges its states by ghost variables: what the
 //     register applied, what each candidate was told, and for how long that
 //     lets it act. check.go visits every state, breadth first.

@@ -22,7 +22,7 @@ func with(b Bounds, f func(*Bounds)) Bounds {
 // smallWorlds are explored at each run, to the last state.
 func smallWorlds() []Bounds {
 	return []Bounds{
-		with(two("offers"), func(b *Bounds) { b.Graceful, b.Offers = true, true }),
+		with(two("handovers"), func(b *Bounds) { b.Graceful = true }),
 		with(two("a crash"), func(b *Bounds) { b.Crashes = 1 }),
 		with(two("an operator"), func(b *Bounds) { b.Operators = 1 }),
 		with(two("a write repeated"), func(b *Bounds) { b.Repeats = 1 }),
@@ -35,16 +35,16 @@ func smallWorlds() []Bounds {
 func largeWorlds() []Bounds {
 	longer := func(b *Bounds) { b.Trust, b.Wait = 2, 4 }
 	return []Bounds{
-		with(two("longer windows: offers"), func(b *Bounds) { longer(b); b.Graceful, b.Offers = true, true }),
+		with(two("longer windows: handovers"), func(b *Bounds) { longer(b); b.Graceful = true }),
 		with(two("longer windows: an operator"), func(b *Bounds) { longer(b); b.Operators = 1 }),
 		with(two("longer windows: a write repeated"), func(b *Bounds) { longer(b); b.Repeats = 1 }),
 		with(two("longer windows: a crash"), func(b *Bounds) { longer(b); b.Crashes = 1 }),
-		with(two("offers, an operator"), func(b *Bounds) { b.Graceful, b.Offers, b.Operators = true, true, 1 }),
-		with(two("offers, a crash"), func(b *Bounds) { b.Graceful, b.Offers, b.Crashes = true, true, 1 }),
+		with(two("handovers, an operator"), func(b *Bounds) { b.Graceful, b.Operators = true, 1 }),
+		with(two("handovers, a crash"), func(b *Bounds) { b.Graceful, b.Crashes = true, 1 }),
 		with(two("an operator twice"), func(b *Bounds) { b.Operators = 2 }),
-		with(two("both slow, offers"), func(b *Bounds) { b.Slow[1], b.Graceful, b.Offers = true, true, true }),
-		with(two("both fast, offers"), func(b *Bounds) { b.Slow[0], b.Graceful, b.Offers = false, true, true }),
-		with(two("nothing left out: offers"), func(b *Bounds) { b.Exact, b.Graceful, b.Offers, b.MaxWorld = true, true, true, 8_000_000 }),
+		with(two("both slow, handovers"), func(b *Bounds) { b.Slow[1], b.Graceful = true, true }),
+		with(two("both fast, handovers"), func(b *Bounds) { b.Slow[0], b.Graceful = false, true }),
+		with(two("nothing left out: handovers"), func(b *Bounds) { b.Exact, b.Graceful, b.MaxWorld = true, true, 8_000_000 }),
 		with(two("nothing left out: an operator"), func(b *Bounds) { b.Exact, b.Operators, b.MaxWorld = true, 1, 8_000_000 }),
 		with(two("rollback, all hear of it"), func(b *Bounds) { b.Rollbacks, b.Told, b.Revs = 1, true, 2 }),
 		with(two("rollback, all cool down"), func(b *Bounds) { b.Rollbacks, b.Grace, b.Once, b.Revs, b.MaxWorld = 1, true, true, 3, 8_000_000 }),
@@ -101,9 +101,7 @@ func report(t *testing.T, r Result) {
 }
 
 func TestEverySafeguardIsNeeded(t *testing.T) {
-	offers := with(two(""), func(b *Bounds) { b.Graceful, b.Offers = true, true })
 	graceful := with(two(""), func(b *Bounds) { b.Graceful = true })
-	offered := with(offers, func(b *Bounds) { b.Operators = 1 })
 	operator := with(two(""), func(b *Bounds) { b.Operators = 1 })
 	repeat := with(two(""), func(b *Bounds) { b.Repeats = 1 })
 	longer := func(b Bounds) Bounds { return with(b, func(b *Bounds) { b.Trust, b.Wait = 2, 4 }) }
@@ -132,12 +130,8 @@ func TestEverySafeguardIsNeeded(t *testing.T) {
 		"rule 7: a marker is permission":           {operator, Rules{MarkerIsVacancy: true}, "G1"},
 		"rule 7: garbage is permission":            {operator, Rules{GarbageIsVacancy: true}, "G1"},
 		"rule 8: clears any marker":                {operator, Rules{ClearAnyMarker: true}, "G1"},
-		"rule 8: clears after an offer":            {offered, Rules{ClearAfterOffer: true}, "G1"},
 		"rule 9: released while working, G4":       {graceful, Rules{ReleaseBeforeStopped: true}, "G4"},
 		"rule 9: released while working, G1":       {graceful, Rules{ReleaseBeforeStopped: true}, "G1"},
-		"rule 9: offered while working, G4":        {offers, Rules{OfferBeforeStopped: true}, "G4"},
-		"rule 9: offered while working, G1":        {offers, Rules{OfferBeforeStopped: true}, "G1"},
-		"rule 10: back after an offer":             {offers, Rules{WayBack: true}, "G1"},
 		"rule 10: back after a release":            {graceful, Rules{WayBackFromRelease: true}, "G1"},
 		"rule 11: a new claim keeps the old term":  {graceful, Rules{OldTermKept: true}, "G2"},
 		"rule 12: a regress means nothing":         {told, Rules{RegressIgnored: true}, "G1"},
@@ -145,8 +139,6 @@ func TestEverySafeguardIsNeeded(t *testing.T) {
 		"cool-down: ended by an older renewal":     {lost, Rules{GraceByOldRenewal: true}, "G1"},
 		"cool-down: any vacancy spares it":         {gone, Rules{AnyVacancySettles: true}, "G1"},
 		"cool-down: an empty register spares it":   {gone, Rules{NothingSettles: true}, "G1"},
-		"rule 13: offers open any claim":           {offers, Rules{OfferOfAnyClaim: true}, "G1"},
-		"rule 13: offers by whoever knows a token": {offers, Rules{ForgedOffers: true}, "G1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()

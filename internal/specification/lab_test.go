@@ -216,7 +216,7 @@ func (n *node) start() {
 	n.s, n.ended, n.frozen, n.pending = machine.State{}, false, 0, map[uint64]bool{}
 	n.m = machine.Machine{
 		ID: n.id, TTL: labTTL, Heartbeat: labTTL / 4, MaxTTL: 4 * labTTL, Drift: 0.1, CoolDown: n.cool, Expires: n.drops,
-		DrainBudget: 200 * time.Millisecond, HeadStart: 50 * time.Millisecond, Offers: true,
+		DrainBudget: 200 * time.Millisecond, HeadStart: 50 * time.Millisecond,
 		Settings: machine.Settings{
 			ForeignTTL: time.Duration(n.Int64N(3)) * labTTL,
 			Retry:      machine.Retry{MaxAttempts: 3 * n.IntN(2), Initial: 10 * time.Millisecond, Max: 100 * time.Millisecond, Multiplier: 2},
@@ -304,8 +304,6 @@ func (n *node) tell(ev machine.Event) {
 		n.check.Answered(ev.Op, ev.Rev, refused, now)
 	case machine.Drained:
 		n.check.Drained()
-	case machine.Offered:
-		n.check.OfferedTo(ev.Seen.Rec.Token, ev.Seen.Rev, ev.Seen.Rec.Settled)
 	default:
 	}
 }
@@ -347,17 +345,13 @@ func (n *node) act(a machine.Action, now Instant) {
 }
 
 func (n *node) send(a machine.Action, now Instant) {
-	why := [...]Purpose{0, Claim, Renewal, Release, Offer}[a.Write]
+	why := [...]Purpose{0, Claim, Renewal, Release}[a.Write]
 	what := Record
-	if why == Release || why == Offer {
+	if why == Release {
 		what = Vacancy
 	}
 	n.count(why, a)
 	n.fail(n, n.check.Sends(a.Op, why, a.Expected, shown(what, a.Rec), now))
-	if why == Offer {
-		n.offer(a)
-		return
-	}
 	n.call(machine.Written, a.Op, func() machine.Event { return n.compareAndSwap(a) })
 }
 
@@ -369,8 +363,6 @@ func (n *node) count(why Purpose, a machine.Action) {
 		return
 	}
 	switch {
-	case why == Claim && n.s.Reason == machine.ReasonOffered:
-		n.seen["claim of an offered record"]++
 	case why == Claim:
 		what := [...]string{"?", "an empty register", "an expired record", "a vacancy", "a marker", "garbage"}
 		n.seen["claim of "+what[view.Kind]]++
@@ -412,22 +404,6 @@ func (n *node) call(kind machine.EventKind, op uint64, do func() machine.Event) 
 		n.after(n.trip(), func() {
 			ev := do()
 			n.after(n.trip(), func() { answer(ev) })
-		})
-	}
-}
-
-// offer tells somebody, perhaps late, twice or not at all, and the one who made
-// it that it has had its time.
-func (n *node) offer(a machine.Action) {
-	n.later(n.upTo(50*time.Millisecond), func() {
-		n.event(machine.Event{Kind: machine.Written, Op: a.Op, Outcome: machine.Unknown})
-	})
-	o := n.nodes[n.IntN(len(n.nodes))]
-	for range n.IntN(3) {
-		o.later(n.trip(), func() {
-			o.seen["offer heard"]++
-			rec := machine.Record{Token: a.Rec.Token, Reason: a.Rec.Reason, Settled: a.Rec.Settled}
-			o.event(machine.Event{Kind: machine.Offered, Seen: machine.Seen{Kind: machine.Vacant, Rev: a.Expected, Rec: rec}})
 		})
 	}
 }

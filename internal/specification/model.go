@@ -101,8 +101,7 @@ type candidate struct {
 	Left     int8 // units of trust that are left
 	Lease    int8 // the same by the newest acknowledged write, however late that was heard of
 	Deposed  bool
-	SawOpen  bool // Seen arrived within the lease of the own newest write, and before any offer
-	Offered  bool // an offer of the claim was made
+	SawOpen  bool // Seen arrived within the lease of the own newest write
 	Promoted bool // OnPromote was called for this claim
 
 	// The write that waits for an answer.
@@ -132,10 +131,9 @@ type world struct {
 	Lost       [maxEntries]entry // rolled back, but still on its way to somebody
 	LostCount  int8
 	Writes     [maxMessages]write
-	Offers     [maxClaims]bool // claims that were offered, by their number
-	Claims     int8            // numbers of claims in use
-	Gone       bool            // the register reads as if nothing had been written: its record vanished
-	Odd        bool            // true time is odd: slow clocks advance now
+	Claims     int8 // numbers of claims in use
+	Gone       bool // the register reads as if nothing had been written: its record vanished
+	Odd        bool // true time is odd: slow clocks advance now
 
 	MaxTerm int8 // the largest term of a promotion
 
@@ -177,7 +175,6 @@ type Bounds struct {
 	// How often each fault may happen.
 	Crashes, Operators, Rollbacks, Expiries, Repeats, Vacates, GivenUp int8
 
-	Offers   bool // holders offer before they release
 	Graceful bool // holders leave of their own will
 	Grace    bool // every claim cools down (AcquireGrace)
 	Exact    bool // no detail of the past is dropped as without effect
@@ -201,16 +198,11 @@ type Rules struct {
 	ReadBackFromLatest   bool // rule 4
 	WaitFromFirstEntry   bool // rule 5: a renewal does not start the wait again
 	ReleaseBeforeStopped bool // rule 9
-	OfferBeforeStopped   bool // rules 9 and 13
 	MarkerKeepsWait      bool // rule 7: the remainder of the running wait will do
 	MarkerIsVacancy      bool // rule 7
 	GarbageIsVacancy     bool // rule 7
 	ClearAnyMarker       bool // rule 8 without its condition
-	ClearAfterOffer      bool // rule 8: also who offered the record clears what replaced it
-	WayBack              bool // rule 10: after an offer
 	WayBackFromRelease   bool // rule 10: after a release
-	OfferOfAnyClaim      bool // rule 13: an offer opens whatever stands there
-	ForgedOffers         bool // rule 13: whoever knows a token can offer
 	BlindClaims          bool // A1: claims expect nothing
 	OldTermKept          bool // rule 11
 	NoGrace              bool // AcquireGrace is ignored
@@ -244,7 +236,7 @@ type broken uint8
 const (
 	brokeG1     broken = 1 << iota // two candidates act
 	brokeG2                        // a term did not grow
-	brokeG4                        // a release or an offer before the work stopped
+	brokeG4                        // a release before the work stopped
 	brokeWindow                    // acts beyond what it was told
 )
 

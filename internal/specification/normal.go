@@ -107,7 +107,7 @@ func (m *model) dropDead(w *world) {
 // be hidden by that.
 func (m *model) exact() bool {
 	return m.Exact || m.Rollbacks > 0 || m.Expiries > 0 || m.WaitFromFirstEntry || m.MarkerKeepsWait || m.BlindClaims ||
-		m.WayBack || m.WayBackFromRelease
+		m.WayBackFromRelease
 }
 
 // settle puts a candidate whose write can no longer be applied, and was not,
@@ -244,13 +244,7 @@ func (w *world) renumber() {
 	for k := range w.Writes {
 		number(&w.Writes[k].Content.Claim)
 	}
-	var offers [maxClaims]bool
-	for old, is := range w.Offers {
-		if is && numbers[old] != 0 {
-			offers[numbers[old]] = true
-		}
-	}
-	w.Offers, w.Claims = offers, next
+	w.Claims = next
 }
 
 func compareWrites(a, b write) int {

@@ -34,7 +34,7 @@ type Content struct {
 	TTL     time.Duration
 	Term    uint64
 	Renewal uint64
-	Settled bool // of a vacancy or an offer
+	Settled bool // of a vacancy
 }
 
 // A Kind is a kind of content.
@@ -57,10 +57,9 @@ const (
 	Claim Purpose = iota
 	Renewal
 	Release // a vacancy
-	Offer
 )
 
-func (p Purpose) String() string { return [...]string{"claim", "renewal", "release", "offer"}[p] }
+func (p Purpose) String() string { return [...]string{"claim", "renewal", "release"}[p] }
 
 // A Checker follows one candidate by what can be seen from outside: what it was
 // told, and what it did. Each method takes one such event in the order in which
@@ -76,10 +75,8 @@ type Checker struct {
 	latest   uint64               // the newest revision that it was told of
 	told     bool
 	heldTTL  time.Duration // of the holder's record that it was told of last
-	offered  map[string]bool
-	settled  map[observed]bool // offers that were settled, by revision and token
 	attempts map[uint64]*attempt
-	dead     map[string]bool // tokens whose release or offer was sent, or that were replaced
+	dead     map[string]bool // tokens whose release was sent, or that were replaced
 	used     map[string]bool
 	doubt    int64 // until when nothing is promoted
 
@@ -100,7 +97,7 @@ type attempt struct {
 	expected uint64
 	content  Content
 	sent     Instant
-	settled  bool // a claim of what was seen or offered as settled
+	settled  bool // a claim of what was seen as settled
 	refused  bool // for certain: it was not applied and never will be
 	resolved bool // it is known what became of it
 }
@@ -125,7 +122,7 @@ type grant struct {
 // NewChecker returns the specification of a candidate that was just started.
 func NewChecker(s Settings) *Checker {
 	return &Checker{
-		set: s, observed: map[observed]Instant{}, offered: map[string]bool{}, settled: map[observed]bool{},
+		set: s, observed: map[observed]Instant{},
 		attempts: map[uint64]*attempt{}, dead: map[string]bool{}, used: map[string]bool{},
 	}
 }
@@ -184,8 +181,7 @@ func (c *Checker) own(s observed, now Instant) {
 		return
 	}
 	g.replaced = true
-	// Who offered its record, or released it, may have a successor within its
-	// own window.
+	// Who released its record may have a successor within its own window.
 	if (s.What == Marker || s.What == Garbage) && !g.lease.reached(now) && !c.dead[g.token] {
 		g.open[s.rev] = true
 	}
@@ -229,30 +225,19 @@ func (c *Checker) applied(a *attempt, rev uint64, sent, now Instant) {
 		if !g.trust.reached(now) && !g.replaced {
 			g.trust, g.newest = trust, sent.Mono
 		}
-	case Release, Offer:
+	case Release:
 	}
 	c.heldTTL = a.content.TTL
 }
 
-// OfferedTo is an offer of the claim with this token, of the record at this
-// revision, that reached the candidate.
-func (c *Checker) OfferedTo(token string, rev uint64, settled bool) {
-	c.offered[token] = true
-	if settled {
-		c.settled[observed{rev: rev, Content: Content{Token: token}}] = true
-	}
-}
-
 // succeeds reports whether a claim of that revision needs no cool-down: what
-// was seen there, or offered, is settled, and no older record can have come
-// back.
+// was seen there is settled, and no older record can have come back.
 func (c *Checker) succeeds(expected uint64) bool {
 	if !c.set.Expires {
 		return false
 	}
 	for s := range c.observed {
-		offer := observed{rev: s.rev, Content: Content{Token: s.Token}}
-		if s.rev == expected && (s.What == Vacancy && s.Settled || s.What == Record && c.settled[offer]) {
+		if s.rev == expected && s.What == Vacancy && s.Settled {
 			return true
 		}
 	}
@@ -264,7 +249,7 @@ func (c *Checker) succeeds(expected uint64) bool {
 // outcome.
 func (c *Checker) Answered(op, rev uint64, refused bool, now Instant) {
 	a := c.attempts[op]
-	if a == nil || a.why == Offer {
+	if a == nil {
 		return
 	}
 	if rev == 0 {
@@ -284,8 +269,7 @@ func (c *Checker) Answered(op, rev uint64, refused bool, now Instant) {
 	c.observed[observed{rev, a.content}] = now
 }
 
-// Sends is a message of the candidate: a write that expects a revision, or an
-// offer of the record at that revision.
+// Sends is a message of the candidate: a write that expects a revision.
 func (c *Checker) Sends(op uint64, why Purpose, expected uint64, content Content, now Instant) error {
 	var err error
 	switch why {
@@ -293,8 +277,8 @@ func (c *Checker) Sends(op uint64, why Purpose, expected uint64, content Content
 		err = c.claims(expected, content, now)
 	case Renewal:
 		err = c.renews(expected, content, now)
-	case Release, Offer:
-		err = c.leaves(why, expected, content, now)
+	case Release:
+		err = c.leaves(expected, content, now)
 	}
 	if err != nil {
 		return fmt.Errorf("%v expecting %d: %w", why, expected, err)
@@ -309,7 +293,7 @@ func (c *Checker) Sends(op uint64, why Purpose, expected uint64, content Content
 		why: why, expected: expected, content: content, sent: now, settled: why == Claim && c.succeeds(expected),
 	}
 	c.used[content.Token] = true
-	if why == Release || why == Offer {
+	if why == Release {
 		c.dead[content.Token] = true
 	}
 	return nil
@@ -353,14 +337,14 @@ func (c *Checker) due(expected uint64, now Instant) error {
 	return err
 }
 
-// permits is rules 5, 6, 7 and 13 for one observation.
+// permits is rules 5, 6 and 7 for one observation.
 func (c *Checker) permits(s observed, at, now Instant) error {
 	wait, rule := time.Duration(0), "rule 5"
 	switch s.What {
 	case Nothing, Vacancy:
 		return nil
 	case Record:
-		if c.offered[s.Token] || c.over(s.Token) {
+		if c.over(s.Token) {
 			return nil
 		}
 		wait = c.wait(s.TTL)
@@ -402,7 +386,7 @@ func (c *Checker) renews(expected uint64, content Content, now Instant) error {
 	case g.token == "" || content.Token != g.token:
 		return fmt.Errorf("rule 2: it holds no such claim")
 	case c.dead[content.Token]:
-		return fmt.Errorf("rule 10: its release or offer was sent")
+		return fmt.Errorf("rule 10: its release was sent")
 	case !c.ownWrite(expected):
 		return fmt.Errorf("rule 2: its own latest write is %d", g.rev)
 	case g.trust.reached(now):
@@ -417,7 +401,7 @@ func (c *Checker) renews(expected uint64, content Content, now Instant) error {
 	return nil
 }
 
-func (c *Checker) leaves(why Purpose, expected uint64, content Content, now Instant) error {
+func (c *Checker) leaves(expected uint64, content Content, now Instant) error {
 	switch {
 	case content.What != Vacancy:
 		return fmt.Errorf("it is no vacancy")
@@ -429,8 +413,6 @@ func (c *Checker) leaves(why Purpose, expected uint64, content Content, now Inst
 		return fmt.Errorf("cool-down: it does not know that nobody led before")
 	case c.ownRecord(expected, content.Token):
 		return nil
-	case why == Offer:
-		return fmt.Errorf("rule 13: its own record does not stand there")
 	case c.grant.open[expected]:
 		return nil // rule 8
 	}
@@ -488,7 +470,7 @@ func (c *Checker) Promotes(now Instant) error {
 	case g.token == "" || g.replaced || g.promoted:
 		return fmt.Errorf("promotion: it holds no new claim")
 	case c.dead[g.token]:
-		return fmt.Errorf("promotion, rule 10: its release or offer was sent")
+		return fmt.Errorf("promotion, rule 10: its release was sent")
 	case c.working:
 		return fmt.Errorf("promotion, rule 9: the work of the last term has not stopped")
 	case g.trust.reached(now):
@@ -517,7 +499,7 @@ func (c *Checker) MayAct(now Instant) error {
 	case !g.promoted || g.demoted:
 		return fmt.Errorf("acts, but is not promoted")
 	case c.dead[g.token]:
-		return fmt.Errorf("acts, but its release or offer was sent")
+		return fmt.Errorf("acts, but its release was sent")
 	case g.replaced:
 		return fmt.Errorf("acts, but was told that its record was replaced")
 	case g.trust.reached(now):

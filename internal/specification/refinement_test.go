@@ -29,8 +29,8 @@ func TestEveryActOfTheCoreIsAllowedByTheSpecification(t *testing.T) {
 	}
 	t.Logf("%d schedules of %v: %v", seeds, length, seen)
 	for _, what := range []string{
-		"claim", "renewal", "release", "offer", "promotion", "offer heard", "rollback",
-		"claim of an offered record", "claim of an expired record", "claim of a vacancy", "claim of a marker",
+		"claim", "renewal", "release", "promotion", "rollback",
+		"claim of an expired record", "claim of a vacancy", "claim of a marker",
 		"claim of garbage", "release over a marker or garbage", "resolved by an observation", "promotion after a cool-down",
 		"vanished", "promotion without the cool-down",
 	} {
@@ -136,11 +136,6 @@ func wrongClaims() []spoiled {
 				s.DueAt = min(s.DueAt, now.Mono+int64(machine.Wait(m.TTL, m.Drift)))
 			}
 		}), "rule 7"},
-		{"an offer opens whatever is seen", before(func(s *machine.State, ev *machine.Event) {
-			if ev.Kind == machine.Offered {
-				ev.Seen.Rec.Token = s.View.Rec.Token
-			}
-		}), "rule 5"},
 		{"one token for all claims", before(func(_ *machine.State, ev *machine.Event) { ev.Token = "one" }), "rule 10|promotion"},
 		{"the term follows the revision", after(func(_ machine.Machine, _ machine.State, s *machine.State, _ machine.Event, _ machine.Instant) {
 			s.Grant.Term = s.Grant.Rev
@@ -171,7 +166,7 @@ func wrongReleases() []spoiled {
 				s.Exit.Vacate = s.View.Rev
 			}
 		}), "rule 6"},
-		{"who offered its record clears what replaced it", func(m machine.Machine, s machine.State, ev machine.Event, now machine.Instant) (machine.State, []machine.Action) {
+		{"who released its record clears what replaced it", func(m machine.Machine, s machine.State, ev machine.Event, now machine.Instant) (machine.State, []machine.Action) {
 			next, actions := m.Step(s, ev, now)
 			free := next.View.Kind == machine.Bare || next.View.Kind == machine.Malformed
 			if s.Phase != machine.Releasing || next.Phase != machine.Watching || !free || s.Grant.Trust.Reached(now) {

@@ -24,15 +24,14 @@ type Options struct {
 	// of the process (as long as the clock does, and with fewer than a million
 	// writes a second).
 	FirstRevision uint64
-	// Logger is told, at level error, of a panic in a function that a watch or
-	// a taker of offers was given. Nil is silent.
+	// Logger is told, at level error, of a panic in a function that a watch was
+	// given. Nil is silent.
 	Logger *slog.Logger
 }
 
 // A Store is a set of registers in memory. It implements [store.Watcher],
-// [store.PatternWatcher], [store.Offerer], [store.Broadcaster] and
-// [store.Checker]; having no connection that could break, it is no
-// [store.ConnReporter]. Its methods may be called concurrently. Make one with
+// [store.PatternWatcher] and [store.Checker]; having no connection that could
+// break, it is no [store.ConnReporter]. Its methods may be called concurrently. Make one with
 // [New] or [NewWithOptions]; it needs no closing.
 type Store struct {
 	first uint64
@@ -42,16 +41,12 @@ type Store struct {
 	last    uint64                 // the revision given most recently, of any key
 	entries map[string]store.Entry // holds no entry with revision 0
 	watches map[string]map[*watch]struct{}
-	wide    map[*watch]string   // watches of patterns
-	takers  map[string][]*watch // of offers, the one whose turn is next first
-	hearers map[string][]*watch // of broadcasts
+	wide    map[*watch]string // watches of patterns
 }
 
 var (
 	_ store.Watcher        = (*Store)(nil)
 	_ store.PatternWatcher = (*Store)(nil)
-	_ store.Offerer        = (*Store)(nil)
-	_ store.Broadcaster    = (*Store)(nil)
 	_ store.Checker        = (*Store)(nil)
 )
 
@@ -68,8 +63,6 @@ func NewWithOptions(o Options) *Store {
 		entries: make(map[string]store.Entry),
 		watches: make(map[string]map[*watch]struct{}),
 		wide:    make(map[*watch]string),
-		takers:  make(map[string][]*watch),
-		hearers: make(map[string][]*watch),
 	}
 }
 

@@ -99,20 +99,15 @@ func (c *client) connected() error {
 // ask sends one request that changes nothing, and that may be made again without
 // an effect.
 func (c *client) ask(ctx context.Context, subject string, body []byte) (*nats.Msg, attend.Report, error) {
-	return c.request(ctx, subject, body, func() {
-		_ = c.nc.Publish(subject, []byte(inVain)) // fails only on a connection that is gone
-	})
-}
-
-// request sends one request. Again is as in [attend.Call].
-func (c *client) request(ctx context.Context, subject string, body []byte, again func()) (*nats.Msg, attend.Report, error) {
 	before := c.connReport()
 	// The client library would keep the request until it has reconnected. One
 	// that is closed it refuses itself.
 	if !before.Connected && !c.nc.IsClosed() {
 		return nil, before, nats.ErrDisconnected
 	}
-	ctx, call := c.attendant.Begin(ctx, before, subject, again)
+	ctx, call := c.attendant.Begin(ctx, before, subject, func() {
+		_ = c.nc.Publish(subject, []byte(inVain)) // fails only on a connection that is gone
+	})
 	defer c.attendant.End(call)
 	m, err := c.nc.RequestWithContext(ctx, subject, body)
 	return m, before, attend.Interrupted(ctx, err)

@@ -68,24 +68,10 @@
 // So the store asks the stream's leader which keys there are, if the user may
 // ask. The present state is complete when all of them have come.
 //
-// # Offers
-//
-// An offer is a core message on leader-offer.<bucket>.<key>, of which NATS
-// gives each to one member of the queue group "leader"; nobody replies. The
-// server itself answers at once that nobody takes offers for the key. Across
-// gateways it may not know that, and then the offer ends with its context.
-// Taking offers for a key costs a subscription and no goroutine.
-//
-// Buckets of the same name in two JetStream domains share the subject where
-// their servers pass it on. That is harmless: a candidate that takes an offer
-// judges it by its own register. So is an offer that reaches nobody because the
-// bucket is imported from another account.
-//
 // # Permissions
 //
-// A candidate writes one key and reads two. It listens to two subjects. It
-// offers, and takes offers, on a third. An observer of a bucket that
-// republishes needs to publish nothing. docs/operations.md lists the subjects
+// A candidate writes one key and reads two. It listens to two subjects. An
+// observer of a bucket that republishes needs to publish nothing. docs/operations.md lists the subjects
 // for each role, with what happens without each of them, and a test takes each
 // away in turn. There, too, is what permissions cannot do: the users of one
 // NATS account must trust each other.

@@ -25,8 +25,7 @@ const (
 	readTimeout = time.Second
 )
 
-// A hub serves all watches, listeners and takers of offers of a Store with one
-// goroutine. It joins parts that know nothing of each other. The loop owns that
+// A hub serves all watches and listeners of a Store with one goroutine. It joins parts that know nothing of each other. The loop owns that
 // goroutine and the lock. The feeds bring writes. The registry and the views
 // know what is to be delivered to whom. The requests wait for answers.
 //
@@ -49,7 +48,6 @@ type hub struct {
 	watches  map[*subscription]struct{}
 
 	listeners listeners
-	takers    takers
 
 	plan    plan
 	planned bool
@@ -93,7 +91,6 @@ func newHub(c *client) *hub {
 		status:     c.nc.StatusChanged(),
 		views:      make(map[*pattern.View]struct{}),
 		watches:    make(map[*subscription]struct{}),
-		takers:     make(takers),
 		listeners:  listeners{state: connState(c.nc.Status())},
 		reconnects: c.nc.Stats().Reconnects,
 	}
@@ -127,14 +124,13 @@ func (h *hub) shutdown() {
 	// Writes under way have their answers yet. New ones go beside the hub, or
 	// to the next.
 	h.writes.Retire()
-	h.takers.dismissAll()
 	h.listeners.removeAll()
 }
 
 // endIfIdle ends a hub that nobody needs any more, so that an idle store costs
 // no goroutine. Whoever needs one then starts another: see withHub.
 func (h *hub) endIfIdle() {
-	if len(h.watches) == 0 && h.listeners.empty() && len(h.takers) == 0 {
+	if len(h.watches) == 0 && h.listeners.empty() {
 		h.shutdown()
 	}
 }
@@ -246,16 +242,6 @@ func (h *hub) stopListening(l *listener) {
 	h.loop.Settle(l)
 }
 
-// stopTaking is what TakeOffers and Listen return.
-func (h *hub) stopTaking(t *taker) {
-	h.loop.Lock()
-	defer h.loop.Unlock()
-	if h.takers.dismiss(t) {
-		h.endIfIdle()
-	}
-	h.loop.Settle(t)
-}
-
 // suspect has a key read that a write has found in another state than its
 // watches were told of. It is called by goroutines of writes. The bucket is
 // looked at, too: it may have been made anew, of which no republished record
@@ -282,15 +268,13 @@ func (h *hub) Receive(m *nats.Msg, full bool) {
 	if full {
 		h.registry.ReadAll()
 	}
-	switch {
-	case h.replies != nil && m.Sub == h.replies:
+	if h.replies != nil && m.Sub == h.replies {
 		h.requests.Answer(m)
-	case h.feeds.Receive(m):
-	// Or it is of a subscription that has ended, whose last messages still wait
-	// in the queue: then nobody takes it.
-	default:
-		h.takers.receive(m, h.Call)
+		return
 	}
+	// It may be of a subscription that has ended, whose last messages still wait
+	// in the queue: then nobody takes it.
+	h.feeds.Receive(m)
 }
 
 // ConnStatus implements [loop.Handler].

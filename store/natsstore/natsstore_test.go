@@ -196,44 +196,6 @@ func TestAListenerThatEndsTheGoroutineKeepsNothingFromTheOthers(t *testing.T) {
 	}
 }
 
-// The servers count anew after a reconnection, so that the bound is kept here,
-// too.
-func TestATakerHearsNoMoreThanItAskedFor(t *testing.T) {
-	call := func(_ any, f func()) { f() }
-	all := make(takers)
-	bounded, unbounded := 0, 0
-	x, y := &taker{most: 2, deliver: func([]byte) { bounded++ }}, &taker{deliver: func([]byte) { unbounded++ }}
-	all.add(x, new(nats.Subscription))
-	all.add(y, &nats.Subscription{Subject: "subject", Queue: "queue"})
-	for i := range 5 {
-		before := y.sub
-		all.receive(&nats.Msg{Sub: x.sub}, call)
-		if i > 0 {
-			if err := all.retake(func(subject, queue string) (*nats.Subscription, error) {
-				return &nats.Subscription{Subject: subject, Queue: queue}, nil
-			}); err != nil || y.sub.Subject != "subject" || y.sub.Queue != "queue" {
-				t.Fatalf("%v: %+v", err, y.sub)
-			}
-		}
-		all.receive(&nats.Msg{Sub: before}, call) // which waited in the queue
-		all.receive(&nats.Msg{Sub: y.sub, Data: make([]byte, store.MaxValue+1)}, call)
-		all.receive(&nats.Msg{Sub: new(nats.Subscription)}, call)
-	}
-	if bounded != 2 || unbounded != 5 {
-		t.Errorf("%d of 2 and %d of 5 messages", bounded, unbounded)
-	}
-	if len(all) != 3 {
-		t.Errorf("%d subscriptions: one of who has heard all, and two of who asked again", len(all))
-	}
-	if !all.dismiss(x) || all.dismiss(x) || len(all) != 2 {
-		t.Error("a taker is dismissed once")
-	}
-	all.dismissAll()
-	if len(all) != 0 {
-		t.Error("somebody is left")
-	}
-}
-
 // The clock that made the bucket may have been set back since. Taking such a
 // bucket for new costs a wait; taking its age for unknown could cost a second
 // leader.

@@ -64,21 +64,6 @@ func (h *hub) ListenInVain(subject string) {
 	}
 }
 
-// Retake asks again for what is no feed's. The subscription to replies is not
-// among it: without the right to it nothing works until the connection is made
-// anew, since the client library has one of its own that it never renews.
-func (h *hub) Retake() {
-	if err := h.takers.retake(h.takeFrom); err != nil {
-		h.Report(err)
-	}
-}
-
-// takeFrom subscribes for a taker, into the queue of the records: so an offer
-// is heard after the record that it speaks of, if both came on this connection.
-func (h *hub) takeFrom(subject, queue string) (*nats.Subscription, error) {
-	return h.nc.ChanQueueSubscribe(subject, queue, h.loop.Queue())
-}
-
 // Ping waits in a goroutine of its own, which is rare: see package feed. Work
 // calls done, since that is where functions of watches may be called.
 func (h *hub) Ping(done func(ok bool)) {

@@ -12,22 +12,19 @@ import (
 )
 
 // A Store is a [store.Store] over one key-value bucket. It is also a
-// [store.Watcher], [store.PatternWatcher], [store.Offerer],
-// [store.Broadcaster], [store.ConnReporter] and [store.Checker]. Its methods
-// may be called concurrently.
+// [store.Watcher], [store.PatternWatcher], [store.ConnReporter] and
+// [store.Checker]. Its methods may be called concurrently.
 type Store struct {
 	*client
 
 	mu     sync.Mutex // guards all that follows; taken before the lock of a hub
 	closed bool
-	hub    *hub // nil while nobody watches, listens or takes offers
+	hub    *hub // nil while nobody watches or listens
 }
 
 var (
 	_ store.Watcher        = (*Store)(nil)
 	_ store.PatternWatcher = (*Store)(nil)
-	_ store.Offerer        = (*Store)(nil)
-	_ store.Broadcaster    = (*Store)(nil)
 	_ store.ConnReporter   = (*Store)(nil)
 	_ store.Checker        = (*Store)(nil)
 	_ store.AsyncWriter    = (*Store)(nil)
@@ -52,9 +49,9 @@ func New(nc *nats.Conn, bucket string, opts Options) (*Store, error) {
 func (s *Store) Bucket() string { return s.names.Bucket }
 
 // Close ends all watches and registrations and waits until the store's
-// goroutine is gone, unless it is called by one of their functions. Get,
-// CompareAndSwap and Offer still work afterwards, Watch and TakeOffers do not.
-// Close may be called more than once.
+// goroutine is gone, unless it is called by one of their functions. Get and
+// CompareAndSwap still work afterwards, Watch does not. Close may be called more
+// than once.
 func (s *Store) Close() {
 	s.mu.Lock()
 	// First, so that nobody starts another hub from now on.

@@ -28,8 +28,6 @@ type wrapper struct {
 	cas   func(context.Context, store.Write) (uint64, error)
 	watch func(context.Context, []string, func(store.Entry)) (func(), error)
 	wide  func(context.Context, string, func(store.Entry), func(error)) (func(), error)
-	offer func(context.Context, string, []byte) error
-	take  func(string, func([]byte)) (func(), error)
 }
 
 // An unwaiting is a wrapper that also writes without waiting, by begin if that
@@ -64,12 +62,6 @@ func (w *wrapper) Watch(ctx context.Context, keys []string, deliver func(store.E
 }
 func (w *wrapper) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
 	return w.wide(ctx, pattern, deliver, present)
-}
-func (w *wrapper) Offer(ctx context.Context, key string, offer []byte) error {
-	return w.offer(ctx, key, offer)
-}
-func (w *wrapper) TakeOffers(key string, deliver func([]byte)) (func(), error) {
-	return w.take(key, deliver)
 }
 
 // A defect is a way to break a store that somebody has shipped, or nearly so,
@@ -563,7 +555,7 @@ func begins(h *storetest.Harness, begin func(time.Time, store.Write, func(uint64
 	}
 }
 
-func allDefects() []defect { return slices.Concat(defects, offerDefects, asyncDefects) }
+func allDefects() []defect { return slices.Concat(defects, asyncDefects) }
 
 // A link is a connection that can break: its watches of patterns then repeat
 // the present state.
@@ -613,7 +605,7 @@ func harness(d *defect) storetest.Factory {
 	return func(t testing.TB) storetest.Harness {
 		m := memstore.New()
 		link := &link{m: m}
-		w := &wrapper{Store: m, get: m.Get, cas: m.CompareAndSwap, watch: m.Watch, wide: link.watchPattern, offer: m.Offer, take: m.TakeOffers}
+		w := &wrapper{Store: m, get: m.Get, cas: m.CompareAndSwap, watch: m.Watch, wide: link.watchPattern}
 		h := storetest.Harness{
 			Open:   func(testing.TB) store.Store { return unwaiting{wrapper: w} },
 			Delete: func(key string) error { m.Delete(key); return nil },

@@ -26,7 +26,7 @@ func TestGoroutinesOfAServerAreNotTheClients(t *testing.T) {
 			if !ok {
 				t.Fatal("not a wrapper")
 			}
-			wide, take := w.wide, w.take
+			wide := w.wide
 			w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
 				served <- struct{}{}
 				return w.Store.Watch(ctx, keys, deliver)
@@ -34,10 +34,6 @@ func TestGoroutinesOfAServerAreNotTheClients(t *testing.T) {
 			w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
 				served <- struct{}{}
 				return wide(ctx, pattern, deliver, present)
-			}
-			w.take = func(key string, deliver func([]byte)) (func(), error) {
-				served <- struct{}{}
-				return take(key, deliver)
 			}
 			return w
 		}

@@ -19,9 +19,8 @@
 // The name of a subtest is the claim that it examines. A claim that a store can
 // not be asked about is skipped, and the reason stands in the output: one of
 // [Caps], or that the store does not implement an interface that it need not
-// (store.ConnReporter, store.PatternWatcher, store.Offerer, store.Broadcaster,
-// store.AsyncWriter).
-// There is no other way to leave one out.
+// (store.ConnReporter, store.PatternWatcher, store.AsyncWriter). There is no
+// other way to leave one out.
 //
 // What a store fails with store.ErrTransient is tried again, as an election
 // does. The suite waits for events, each up to [Caps.Patience], and never for a
@@ -36,7 +35,7 @@ func Run(t *testing.T, newHarness Factory, caps Caps) {
 	t.Helper()
 	caps = caps.withDefaults()
 	for _, group := range [][]claim{
-		getClaims, casClaims, keyClaims, valueClaims, raceClaims, contextClaims, watchClaims, offerClaims, broadcastClaims, interruptClaims, patternClaims,
+		getClaims, casClaims, keyClaims, valueClaims, raceClaims, contextClaims, watchClaims, interruptClaims, patternClaims,
 	} {
 		for _, c := range group {
 			c.run(t, newHarness, caps)

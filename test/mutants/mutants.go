@@ -99,10 +99,10 @@ func twoLeaders() []mutant {
 			{machine + "hold.go", "case c.now.Mono >= c.s.DrainBy:", "case c.now.Mono >= c.s.DrainBy || true:"},
 		}, simulated("300")},
 		{8, "a challenge by the own TTL", []edit{
-			{machine + "watch.go", "return c.m.wait(c.s.HeldTTL) + c.expiryJitter()", "return c.m.wait(c.m.TTL) + c.expiryJitter()"},
+			{machine + "watch.go", "return c.m.wait(c.s.HeldTTL)", "return c.m.wait(c.m.TTL)"},
 		}, simulated("300")},
 		{9, "a deletion is permission", []edit{
-			{machine + "watch.go", "return c.m.wait(c.heldTTL()) + c.expiryJitter()", "return c.expiryJitter()"},
+			{machine + "watch.go", "return c.m.wait(c.heldTTL())", "return 0"},
 		}, simulated("300")},
 		{10, "revisions of a bucket that is made again begin at 1", []edit{
 			{nats + "bucket.go", "uint64(now.UnixMicro())", "1 + 0*uint64(now.UnixMicro())"},
@@ -152,7 +152,7 @@ func stranded() []mutant {
 			{nats + "hub.go", "\tif n := h.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.nc.Stats().Reconnects; n != h.reconnects && false {"},
 		}, onNATS("^TestConformance$/^Ours$/^WatchRepeatsThePresentStateAfterAnInterruption$")},
 		{20, "a record that nobody renews is left to the server to remove", []edit{
-			{machine + "watch.go", "return c.m.wait(c.s.HeldTTL) + c.expiryJitter()", "return 1000 * c.m.MaxTTL"},
+			{machine + "watch.go", "return c.m.wait(c.s.HeldTTL)", "return 1000 * c.m.MaxTTL"},
 		}, simulated("20")},
 		{21, "followers wait for news alone", []edit{
 			{machine + "state.go", "wake = min(wake, max(s.DueAt, s.StandBackUntil))", "wake = min(wake, Never)"},
@@ -221,21 +221,24 @@ func costly() []mutant {
 		{34, "followers poll", []edit{
 			{engine + "storeio.go", "w, ok := e.store.st.(store.Watcher)\n\tif !ok {", "w, ok := e.store.st.(store.Watcher)\n\tif ok {\n\t\tgo s.poll()\n\t}\n\tif !ok {"},
 		}, root("TestFollowersDoNotPoll")},
-		{35, "all claim a vacancy at once, whatever they met before", []edit{
-			{machine + "spread.go", "\tw := c.contentionWindow()\n\tif c.s.StartRace {", "\tw := c.contentionWindow() * 0\n\tif false {"},
-		}, check{pkg: "internal/machine", run: "^(TestTraces|TestStartAmong|TestHerd|TestRace)"}},
+		{35, "a lost race widens no window", []edit{
+			{machine + "spread.go", "\tc.s.Window = min(max(2*c.s.Window, contentionTrips*took), c.m.TTL/windowShare)\n", "\t_ = took\n"},
+		}, core("TestALostRaceWidensTheWindow")},
+		{35, "the race of a start widens the window", []edit{
+			{machine + "claim.go", "raced, took := seen.Kind == Held && c.s.HeldTTL > 0,", "raced, took := seen.Kind == Held,"},
+		}, core("TestALostRaceWidensTheWindow")},
+		{35, "a winner that comes late narrows no window", []edit{
+			{machine + "spread.go", "\tif c.now.Mono-c.s.FreeAt < int64(c.s.Window/2) {\n", "\tif c.s.Window >= 0 {\n"},
+		}, core("TestAWinnerThatComesLateNarrowsTheWindow")},
+		{35, "a winner that comes early narrows the window", []edit{
+			{machine + "spread.go", "\tif c.now.Mono-c.s.FreeAt < int64(c.s.Window/2) {\n", "\tif c.s.Window < 0 {\n"},
+		}, core("TestAWinnerThatComesLateNarrowsTheWindow")},
 		{35, "all challenge an expired lease at once", []edit{
-			{machine + "spread.go", "return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))", "return 0"},
-		}, check{pkg: "internal/machine", run: "^TestAResumedGroupIsClaimedInOrder$"}},
-		{35, "nobody is nominated to succeed a leader that dies", []edit{
-			{engine + "nomination.go", "\t\tn.nominate(rules, s, now)\n", "\t\t_ = now\n"},
-		}, root("TestCrashAmongManyMakesFewClaims")},
-		{35, "candidates nominate themselves at any time alike", []edit{
-			{machine + "spread.go", "int64(skewed(rand, s.HeldTTL/4))", "int64(unit(rand)*float64(s.HeldTTL/4))"},
-		}, check{pkg: "internal/machine", run: "^TestFewGoForAnExpiredLeaseHoweverMany$"}},
-		{35, "a nominee goes no earlier than others", []edit{
-			{machine + "spread.go", "case OurTurn:\n\t\treturn 0\n\tcase TheirTurn:", "case OurTurn, TheirTurn:"},
-		}, check{pkg: "internal/machine", run: "^TestANomineeGoesFirst$"}},
+			{machine + "spread.go", "return skewed(c.ev.Rand, c.within(max(min(expiryWindow, c.m.TTL/expiryShare), c.s.Window)))", "return 0"},
+		}, core("TestAResumedGroupIsClaimedInOrder")},
+		{35, "all delays have equal chances", []edit{
+			{machine + "spread.go", "math.Log1p(unit(rand)*(crowd-1)) / math.Log(crowd)", "unit(rand) * math.Log(crowd) / math.Log(crowd)"},
+		}, core("TestFewClaimHoweverMany")},
 		{36, "each watch has a goroutine", []edit{
 			{nats + "owner.go", "\tif !wide {\n", "\tif !wide && h == nil {\n"},
 		}, onNATS("^TestAThousandWatchesShareOneGoroutine$")},
@@ -276,7 +279,7 @@ func reviewed() []mutant {
 			{machine + "hold.go", "(seen.Kind == Bare || seen.Kind == Malformed) && !c.s.Grant.Trust.Reached(c.now)", "seen.Kind == Bare || seen.Kind == Malformed"},
 		}, core("TestWhatIsSeenAfterTheWindowIsNotVacated")},
 		{37, "a new claim keeps the old term", []edit{
-			{machine + "claim.go", "Nonce: c.ev.Nonce, Prior: prior, Settled", "Prior: prior, Term: c.s.Grant.Term, Settled"},
+			{machine + "claim.go", "Nonce: c.ev.Nonce, Settled", "Term: c.s.Grant.Term, Settled"},
 		}, simulated("300")},
 	}
 }
@@ -288,13 +291,10 @@ func reviewedOutside() []mutant {
 		{37, "what the watch repeats is taken for a store that went back", []edit{
 			{engine + "loop.go", "&& entry.Revision >= l.observed", "&& entry.Revision > l.observed"},
 		}, root("TestRepeatedEntryOfTheWatchIsNoRegress")},
-		{37, "an offer is made while we still take offers", []edit{
-			{engine + "offers.go", "\tends := o.ends\n\tif ends == nil {\n", "\tends := o.ends\n\tif ends == nil || true {\n"},
-		}, root("TestOfferIsNotMadeWhileOffersAreTaken")},
-		{37, "an offer is made before the callbacks have returned", []edit{
+		{37, "a vacancy is written before the callbacks have returned", []edit{
 			{engine + "loop.go", "\t\tdefer l.inbox.event(machine.Event{Kind: machine.Drained})\n", ""},
 			{engine + "loop.go", "\tl.ending, l.undrained = nil, true\n", "\tl.ending, l.undrained = nil, true\n\tl.inbox.event(machine.Event{Kind: machine.Drained})\n"},
-		}, root("TestOfferIsNotMadeBeforeTheCallbacksHaveReturned")},
+		}, root("TestWorkStopsBeforeTheReleaseHoweverTheTermIsLeft")},
 		{37, "no alarm rings at the end of a window that a suspension hid", []edit{
 			{engine + "trust.go", "w.alarm = c.alarm(func() { guard(w.expire) })", "w.alarm = nil"},
 		}, root("TestSuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext")},
@@ -366,12 +366,6 @@ func reviewedLabs() []mutant {
 			{engine + "control.go", "l.state.Grant.Promoted && l.grants(", "l.grants("},
 			{engine + "loop.go", "if l.state.Grant.Promoted && !before.promoted {", "if l.state.Phase == machine.Holding && before.phase != machine.Holding {"},
 		}, root("TestTakeoverWaitsForTheCoolDown")},
-		{39, "offers go to who may not campaign before its work has ended", []edit{
-			{engine + "loop.go", "s.Phase == machine.Claiming) && !s.Undrained &&", "s.Phase == machine.Claiming) &&"},
-		}, root("TestOfferDoesNotReachACandidateWhoseWorkGoesOn")},
-		{39, "an offer is of a settled term, whatever the term is", []edit{
-			{engine + "offers.go", "Settled: a.Rec.Settled}", "Settled: true}"},
-		}, root("TestOfferDuringACoolDownSparesNoCoolDown")},
 		{39, "a late resignation ends whatever term there is", []edit{
 			{engine + "candidate.go", "machine.Event{Kind: machine.Asked, Term: term, Exit: x}", "machine.Event{Kind: machine.Leave, Term: term, Exit: x}"},
 		}, check{pkg: "internal/engine", run: "^TestALateResignationEndsNoLaterTerm$"}},

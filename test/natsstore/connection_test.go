@@ -68,8 +68,7 @@ func TestEveryCallOnAClosedConnectionSaysSo(t *testing.T) {
 	_, get := s.Get(ctx, "g")
 	_, swap := s.CompareAndSwap(ctx, store.Write{Key: "g"})
 	_, check := s.Check(ctx, store.CheckRequest{TTL: time.Second, Key: "g"})
-	offer := s.Offer(ctx, "g", []byte("x"))
-	for call, err := range map[string]error{"Get": get, "CompareAndSwap": swap, "Check": check, "Offer": offer} {
+	for call, err := range map[string]error{"Get": get, "CompareAndSwap": swap, "Check": check} {
 		if !errors.Is(err, store.ErrClosed) || !errors.Is(err, nats.ErrConnectionClosed) {
 			t.Errorf("%s: %v", call, err)
 		}

@@ -38,8 +38,7 @@ func TestAConnectionThatIsBeingDrainedTakesNoWatch(t *testing.T) {
 	none := func(store.Entry) {}
 	_, keys := s.Watch(t.Context(), []string{"k"}, none)
 	_, pattern := s.WatchPattern(t.Context(), "*", none, func(error) {})
-	_, offers := s.TakeOffers("k", func([]byte) {})
-	for call, err := range map[string]error{"Watch": keys, "WatchPattern": pattern, "TakeOffers": offers} {
+	for call, err := range map[string]error{"Watch": keys, "WatchPattern": pattern} {
 		if !errors.Is(err, store.ErrPermanent) || !errors.Is(err, nats.ErrConnectionDraining) {
 			t.Errorf("%s: %v", call, err)
 		}

@@ -95,7 +95,7 @@ authorization { users: [
 
 // The connection shows its latest error alone. Another denial hid that a
 // subscription was taken away, so that it did not come back with the right,
-// either. Nor did that of who takes offers.
+// either.
 func TestWhatIsTakenAwayIsNoticedBesideOtherDenials(t *testing.T) {
 	t.Parallel()
 	rights := func(publish, subscribe string) string {
@@ -108,7 +108,7 @@ authorization { users: [
   } }
 ] }`, mayAsk, publish, mayAnswer, subscribe)
 	}
-	const mayWrite, mayHear = `, "$KV.b.mine"`, `, "leader.b.>", "leader-offer.b.>"`
+	const mayWrite, mayHear = `, "$KV.b.mine"`, `, "leader.b.>"`
 	srv := natslab.StartProcesses(t, 1, rights(mayWrite, mayHear))
 	root := srv.Connect(t, nats.UserInfo("admin", "admin"))
 	ensure(t, root, natsstore.BucketConfig{Bucket: "b"})
@@ -119,11 +119,6 @@ authorization { users: [
 		t.Fatal(err)
 	}
 	defer stop()
-	offers := newTakers(t)
-	offers.take(s, "c")
-	admin := open(t, root, "b", natsstore.Options{})
-	offers.hear(admin, "before")
-
 	ctx, cancel := context.WithCancel(t.Context())
 	var busy sync.WaitGroup
 	busy.Go(func() {
@@ -157,7 +152,6 @@ authorization { users: [
 	until("taken away", func(err error) bool { return errors.Is(err, store.ErrPermanent) })
 	srv.Nodes[0].Configure(rights(mayWrite, mayHear))
 	until("back", func(err error) bool { return err == nil })
-	offers.hear(admin, "after")
 }
 
 // A server refuses what is beyond max_subscriptions, and the connection stands.

@@ -105,7 +105,6 @@ func TestCandidateNeedsEachOfItsRights(t *testing.T) {
 		"Start fails":           startFails,
 		"hears late":            hearsLate,
 		"stands with a warning": standsWithAWarning,
-		"leaves all the same":   leavesAllTheSame,
 	})
 }
 
@@ -128,30 +127,6 @@ func hearsLate(t *testing.T, l *lab, r right) {
 	a := join(t, l.connect(candidate), "a")
 	a.says(leader.NoteNotReady, r.names())
 	a.leads()
-}
-
-// leavesAllTheSame: whether it may not make offers or not take them, it is
-// followed.
-func leavesAllTheSame(t *testing.T, l *lab, r right) {
-	t.Helper()
-	a := join(t, l.connect(candidate), "a", ttl(long))
-	a.leads()
-	b := join(t, l.connect(candidate), "b", ttl(long))
-	b.follows(a)
-	a.resign()
-	b.leads()
-	// An offer is not made if the machine stalls for the little time that there
-	// is for it. The vacancy follows then, too, and the next to leave makes its
-	// own.
-	natslab.Eventually(t, "a denial of "+r.names(), func(context.Context) error {
-		if l.denied(r.names()) {
-			return nil
-		}
-		b.resign()
-		a.leads()
-		a, b = b, a
-		return errors.New("none")
-	})
 }
 
 func standsWithAWarning(t *testing.T, l *lab, r right) {

@@ -15,12 +15,16 @@ import (
 //
 // What a cluster leaves behind does not count: a server that is shut down while
 // it makes a stream (which was acknowledged already, by the others) never
-// closes the stream's files (nats-server 2.15.2, see docs/track-record.md).
+// closes the stream's files, and one that sets up a mirror or a source waits 30
+// seconds for its origin's answer (nats-server 2.15.2, see
+// docs/track-record.md).
 func Main(m *testing.M) {
 	Crowd()
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
 		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"),
+		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*stream).setupMirrorConsumer.func3"),
+		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"),
 	)
 }
 

@@ -40,6 +40,27 @@ type Store struct {
 	Crash     harness.Samples `json:"crash,omitempty"`     // from the last renewal to the successor's promotion
 	TTL       time.Duration   `json:"ttl,omitempty"`       // of those elections; they renew five times in it
 	Rest      float64         `json:"rest,omitempty"`      // processors that 1 leader and 10 followers take
+	Herds     []Herd          `json:"herds,omitempty"`     // handovers among more than two
+}
+
+// A Herd is handovers among so many candidates.
+type Herd struct {
+	Candidates int             `json:"candidates"`
+	Took       harness.Samples `json:"took"`   // from Resign to the successor's promotion
+	Claims     harness.Samples `json:"claims"` // for each; a number, no duration
+}
+
+// Sizes are those of the herds.
+func Sizes() []int { return []int{3, 20, 200} }
+
+// Among returns the herd of so many candidates, or nil.
+func (s *Store) Among(n int) *Herd {
+	for i := range s.Herds {
+		if s.Herds[i].Candidates == n {
+			return &s.Herds[i]
+		}
+	}
+	return nil
 }
 
 // Polled reports whether changes are found by looking.
@@ -64,6 +85,9 @@ func (r *Report) Table() (head []string, rows [][]string) {
 		"store", "compare-and-swap, p50 (p99)", "its round trips (bytes)", "its CPU time", "compare-and-swap without the library, p50 (p99)", "two and the news between, without the library, p50",
 		"handover, p50 (p99)", "handover / compare-and-swap (without the library)", "crash / TTL", "CPU of 1 leader and 10 followers",
 	}
+	for _, n := range Sizes() {
+		head = append(head, fmt.Sprintf("handover among %d, p50 (claims)", n))
+	}
 	for i := range r.Stores {
 		rows = append(rows, r.Stores[i].row(len(head)))
 	}
@@ -80,10 +104,18 @@ func (s *Store) row(columns int) []string {
 	if !s.Polled() {
 		least = ms(s.Least.Median())
 	}
-	return []string{
+	row := []string{
 		s.Name, spread(s.Swap), fmt.Sprintf("%d (%d)", s.Trips, s.Bytes), ms(s.CPU), spread(s.Plain), least,
 		spread(s.Handover), fmt.Sprintf("%.1f (%.1f)", s.PerSwap(), s.PerPlain()), fmt.Sprintf("%.2f", s.PerTTL()), fmt.Sprintf("%.1f %%", 100*s.Rest),
 	}
+	for _, n := range Sizes() {
+		cell := "–"
+		if h := s.Among(n); h != nil {
+			cell = fmt.Sprintf("%s (%d)", ms(h.Took.Median()), h.Claims.Median())
+		}
+		row = append(row, cell)
+	}
+	return row
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }

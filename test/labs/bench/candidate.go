@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
@@ -23,35 +22,18 @@ func plain(bucket, group, id string, ttl time.Duration) leader.ElectionConfig {
 // join makes a candidate on NATS and starts it. moved holds one, and may be
 // shared by candidates that are awaited together.
 func (l *lab) join(nc *nats.Conn, cfg leader.ElectionConfig, moved chan struct{}) (*candidate, error) {
-	return l.enter(cfg, moved, func(cfg leader.ElectionConfig) (leader.Election, error) { return leader.NewElection(nc, cfg) })
-}
-
-// joinUnannounced is join for a candidate that neither nominates itself nor
-// hears of nominations.
-func (l *lab) joinUnannounced(nc *nats.Conn, cfg leader.ElectionConfig, moved chan struct{}) (*candidate, error) {
-	st, err := natsstore.New(nc, cfg.Bucket, natsstore.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return l.enter(cfg, moved, func(cfg leader.ElectionConfig) (leader.Election, error) {
-		return leader.NewElectionWithStore(unannounced{st}, cfg)
-	})
-}
-
-// An unannounced store is no [store.Broadcaster].
-type unannounced struct{ *natsstore.Store }
-
-// Broadcast takes the place of the store's, and is none.
-func (unannounced) Broadcast() {}
-
-func (l *lab) enter(cfg leader.ElectionConfig, moved chan struct{}, elect func(leader.ElectionConfig) (leader.Election, error)) (*candidate, error) {
 	as := peer.Candidacy{ID: cfg.InstanceID, Moved: func() {
 		select {
 		case moved <- struct{}{}:
 		default:
 		}
 	}}
-	return peer.Enter(l.Ctx, as, cfg, elect)
+	return peer.Enter(l.Ctx, as, cfg, func(cfg leader.ElectionConfig) (leader.Election, error) { return leader.NewElection(nc, cfg) })
+}
+
+// stopAll stops candidates, all at once.
+func stopAll(cs []*candidate) error {
+	return harness.Each(len(cs), len(cs), func(i int) error { return cs[i].Election.Stop() })
 }
 
 // eventually tries f until it succeeds.
@@ -71,9 +53,4 @@ func (l *lab) eventually(what string, f func(context.Context) error) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-}
-
-// stopAll stops candidates, all at once.
-func stopAll(cs []*candidate) error {
-	return harness.Each(len(cs), len(cs), func(i int) error { return cs[i].Election.Stop() })
 }

@@ -71,12 +71,18 @@ func measureThousand(l *lab) error {
 }
 
 func measureHerd(l *lab) error {
-	if err := measure.Herd(l.one.bench); err != nil {
+	if err := measure.Herds(l.one.bench); err != nil {
 		return err
 	}
-	h := l.one.bench.Result.Herd
-	l.report.add(figure{Name: fmt.Sprintf("claims at a release among %d candidates", h.Candidates), N: len(h.Claims),
-		Value: float64(h.MedianClaims()), P99: float64(h.MaxClaims())}, &verdict{"p50 ≤ 40", h.MedianClaims() <= 40})
-	l.report.durations(fmt.Sprintf("handover among %d candidates", h.Candidates), h.Took, "", nil)
+	for _, h := range l.one.bench.Result.Herds {
+		for _, c := range []struct {
+			what string
+			figures.Succession
+		}{{"handover", h.Left}, {"crash, from the last renewal", h.Died}} {
+			name := fmt.Sprintf("%d candidates, %s", h.Candidates, c.what)
+			l.report.add(figure{Name: name + ": claims (p99: most)", N: len(c.Claims), Value: float64(c.MedianClaims()), P99: float64(c.MaxClaims())}, nil)
+			l.report.durations(name, c.Took, "", nil)
+		}
+	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
@@ -50,8 +49,7 @@ type relay struct {
 	moved  chan struct{}
 	runs   []*candidate
 	made   int
-	enter  func(*nats.Conn, leader.ElectionConfig, chan struct{}) (*candidate, error) // nil is the lab's join
-	mu     sync.Mutex                                                                 // while candidates are added
+	mu     sync.Mutex // while candidates are added
 	conns  []*nats.Conn
 }
 
@@ -68,11 +66,7 @@ func (r *relay) add(id string, ttl time.Duration) error {
 	if err != nil {
 		return err
 	}
-	enter := r.enter
-	if enter == nil {
-		enter = r.l.join
-	}
-	c, err := enter(nc, plain(r.bucket, "g", id, ttl), r.moved)
+	c, err := r.l.join(nc, plain(r.bucket, "g", id, ttl), r.moved)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.conns = append(r.conns, nc)

@@ -54,7 +54,6 @@ var sections = []section{
 	{"thousand", measureThousand},
 	{"rhythm", measureRhythm},
 	{"herd", measureHerd},
-	{"expiry", measureExpiry},
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {

@@ -54,7 +54,7 @@ func reasonHelp() []entry {
 		of(leader.ReasonAbsent, "there is no record: nobody has led yet"),
 		of(leader.ReasonFollow, "another holds the record"),
 		of(leader.ReasonVacant, "the leader before released the record"),
-		of(leader.ReasonOffered, "the leader before offered its record to this one alone"),
+		of(leader.ReasonOffered, "the leader before gave it the record without a release, as earlier versions did"),
 		of(leader.ReasonExpired, "the leader before fell silent, and its lease ran out"),
 		of(leader.ReasonUnowned, "the record was deleted or unreadable for a whole lease"),
 		of(leader.ReasonRemnant, "the record is its own, of an earlier claim"),

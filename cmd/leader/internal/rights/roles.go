@@ -92,11 +92,6 @@ func (s Scope) watch(key string) Right {
 	return s.request("CONSUMER.CREATE.KV_" + s.Bucket + ".leader-doctor.$KV." + s.Bucket + "." + key)
 }
 
-// offer is the right to offer the record to a follower, or to be offered it.
-func (s Scope) offer(v Verb) Right {
-	return Right{Verb: v, Subject: "leader-offer." + s.Bucket + "." + s.Group}
-}
-
 // inbox is the right to receive answers. Without it every request is in vain,
 // and looks as if nobody answered.
 func (s Scope) inbox() Right { return Right{Verb: Subscribe, Subject: s.Inbox + ".leader-doctor"} }
@@ -122,8 +117,8 @@ func (s Scope) Roles() []Role {
 	return []Role{
 		{
 			Name: "candidate", Needs: []Right{s.write(s.Group), s.read(s.Group), s.read(s.control()), s.inbox()},
-			Helps: []Right{s.InfoRight(), s.watch(s.Group), s.watch(s.control()), s.offer(Publish), s.offer(Subscribe)},
-			Lacks: "hears late, cools down before it leads, or hands over by a vacancy that everybody hears",
+			Helps: []Right{s.InfoRight(), s.watch(s.Group), s.watch(s.control())},
+			Lacks: "hears late, or cools down before it leads",
 		},
 		observer,
 		viewer,

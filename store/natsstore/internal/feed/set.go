@@ -39,8 +39,6 @@ type Owner interface {
 	Clustered() bool
 	// LastError is what the connection reported last.
 	LastError() error
-	// Retake asks again for what else may have been taken away with feeds.
-	Retake()
 	// Report notes a failure that a later attempt may clear.
 	Report(err error)
 	// Nudge has Work called soon.

@@ -29,7 +29,6 @@ type bench struct {
 	denied  error
 	waiting bool
 	cluster bool
-	retaken int
 }
 
 type question struct {
@@ -63,7 +62,6 @@ func (b *bench) AskInVain(string)     {}
 func (b *bench) ListenInVain(string)  {}
 func (b *bench) Ping(done func(bool)) { b.pings = append(b.pings, done) }
 func (b *bench) Nudge()               {}
-func (b *bench) Retake()              { b.retaken++ }
 func (b *bench) tell(format string, args ...any) {
 	b.told = append(b.told, fmt.Sprintf(format, args...))
 }

@@ -99,7 +99,6 @@ func (s *Set) deniedSince(f *Feed) error {
 // before the old one ends.
 func (s *Set) retry(which func(*Feed) bool) {
 	// With each retry: a denial of those may be hidden by one of a feed.
-	s.owner.Retake()
 	for f := range s.subscriptions {
 		if which(f) {
 			f.undecided = 0

@@ -80,7 +80,6 @@ func (b *bench) Informed() bool {
 }
 func (b *bench) NoDirect() bool       { return false }
 func (b *bench) LastError() error     { return b.denied }
-func (b *bench) Retake()              {}
 func (b *bench) Report(error)         {}
 func (b *bench) Unanswered(error)     {}
 func (b *bench) AskInVain(string)     {}

@@ -51,9 +51,6 @@ func (n Names) Create() string { return n.API + "STREAM.CREATE." + n.Stream }
 // Consumers is the beginning of the subjects that make consumers.
 func (n Names) Consumers() string { return n.API + "CONSUMER.CREATE." + n.Stream + "." }
 
-// Offers is the subject of what is offered and broadcast for a key.
-func (n Names) Offers(key string) string { return "leader-offer." + n.Bucket + "." + key }
-
 // Republished returns the prefix under which rp republishes the bucket's
 // records, or "" if it does not republish them whole and under their key.
 func (n Names) Republished(rp *jetstream.RePublish) string {

@@ -34,14 +34,17 @@ func (v Verdict) Word() string {
 
 // The targets. Those of time are relative to what was measured in the same run.
 const (
-	swapsInHandover   = 3
+	swapsInHandover   = 4
 	crashTolerance    = 0.02 // of the TTL, beyond the drift
 	messagesPerSecond = 13
 	messagesPlain     = 20 // of them without republishing, where the server keeps a consumer for each key
 	goroutinesEach    = 1
 	heapEach          = 8 << 10
 	timesCPU          = 1.2
-	claimsAtVacancy   = 40
+	moreAmongTwenty   = 5 * time.Millisecond
+	claimsAtVacancy   = 60
+	claimsAtCrash     = 30
+	amongMany         = 25 * time.Millisecond
 	large             = 10_000
 
 	// Over other stores.
@@ -57,7 +60,7 @@ func (r *Report) Judge() []Verdict {
 	if r.Quick {
 		return verdicts
 	}
-	for _, judge := range []func() []Verdict{r.judgeHandover, r.judgeCrash, r.judgeTraffic, r.judgeCrowds, r.judgePlainCrowd, r.judgeHerd, r.judgeStores} {
+	for _, judge := range []func() []Verdict{r.judgeHandover, r.judgeCrash, r.judgeTraffic, r.judgeCrowds, r.judgePlainCrowd, r.judgeHerds, r.judgeEtcd, r.judgeStores} {
 		verdicts = append(verdicts, judge()...)
 	}
 	return verdicts
@@ -183,22 +186,62 @@ func judgeLarge(c Crowd) []Verdict {
 	}
 }
 
-func (r *Report) judgeHerd() (verdicts []Verdict) {
-	h := r.Ours().Herd
-	if h.Candidates == 0 {
-		return nil
-	}
-	what := fmt.Sprintf("a vacancy among %d candidates", h.Candidates)
-	verdicts = append(verdicts, Verdict{
-		Figure: what, Target: fmt.Sprintf("≤ %d claims", claimsAtVacancy), Got: fmt.Sprint(h.MedianClaims()), Met: h.MedianClaims() <= claimsAtVacancy,
-	})
-	for _, p := range r.Peers() {
-		verdicts = append(verdicts, Verdict{
-			Figure: what, Target: fmt.Sprintf("below %s's time, %s", p.Library, Duration(p.Herd.Took.Median())),
-			Got: Duration(h.Took.Median()), Met: h.Took.Median() < p.Herd.Took.Median(),
-		})
+// judgeHerds judges elections with more than two candidates, by the size and by
+// what the least of them takes.
+func (r *Report) judgeHerds() (verdicts []Verdict) {
+	var few time.Duration
+	for i, h := range r.Ours().Herds {
+		took, died := h.Left.Took.Median(), h.Died.MedianClaims()
+		verdict := func(what, target, got string, met bool) {
+			verdicts = append(verdicts, Verdict{Figure: fmt.Sprintf("%s among %d candidates", what, h.Candidates), Target: target, Got: got, Met: met})
+		}
+		switch h.Candidates {
+		case 3:
+			few = took
+			if swap := r.Ours().RoundTrip.Median(); swap > 0 {
+				verdict("a handover", fmt.Sprintf("≤ %d × the store's compare-and-swap, %s", swapsInHandover, Duration(swap)),
+					fmt.Sprintf("%.1f ×", float64(took)/float64(swap)), took <= swapsInHandover*swap)
+			}
+			if peer := r.Of("etcd"); peer != nil && i < len(peer.Herds) {
+				theirs := peer.Herds[i].Left.Took.Median()
+				verdict("a handover", "below etcd's, "+Duration(theirs), Duration(took), took < theirs)
+			}
+		case 20:
+			verdict("a handover", fmt.Sprintf("≤ %s more than among 3", Duration(moreAmongTwenty)), Duration(took-few), took-few <= moreAmongTwenty)
+		case 200:
+			claims := h.Left.MedianClaims()
+			verdict("a handover", fmt.Sprintf("≤ %d claims", claimsAtVacancy), fmt.Sprint(claims), claims <= claimsAtVacancy)
+			verdict("a handover", "≤ "+Duration(amongMany), Duration(took), took <= amongMany)
+			verdict("a crash", fmt.Sprintf("≤ %d claims", claimsAtCrash), fmt.Sprint(died), died <= claimsAtCrash)
+		}
 	}
 	return verdicts
+}
+
+// judgeEtcd judges handovers among three over etcd by those of etcd's own
+// election, which tells the next in line.
+func (r *Report) judgeEtcd() []Verdict {
+	peer := r.Of("etcd")
+	if r.Stores == nil || peer == nil {
+		return nil
+	}
+	for i := range r.Stores.Stores {
+		s := &r.Stores.Stores[i]
+		ours := s.Among(3)
+		if s.Name != "etcd" || ours == nil {
+			continue
+		}
+		for _, theirs := range peer.Herds {
+			if theirs.Candidates == 3 {
+				took, least := ours.Took.Median(), theirs.Left.Took.Median()
+				return []Verdict{{
+					Figure: "a handover among 3 candidates over etcd", Target: fmt.Sprintf("≤ 2 × etcd's own, %s", Duration(least)),
+					Got: Duration(took), Met: took <= 2*least,
+				}}
+			}
+		}
+	}
+	return nil
 }
 
 // judgeStores judges what was measured over other stores: of each target it
@@ -278,7 +321,7 @@ func (r *Report) Missing() error {
 		for what, there := range map[string]bool{
 			"handover": len(res.Handover) > 0, "round trip": len(res.RoundTrip) > 0, "crash": res.crashed(),
 			"faults": len(res.Faults) > 0, "traffic": res.Traffic.Messages() > 0 && res.Traffic.Bytes > 0,
-			"answer": !res.Answers || res.Answer > 0, "herd": len(res.Herd.Took) > 0 && len(res.Herd.Claims) > 0, "crowd": res.crowded(),
+			"answer": !res.Answers || res.Answer > 0, "herd": res.herded(), "crowd": res.crowded(),
 		} {
 			if !there {
 				errs = append(errs, fmt.Errorf("%s: %s was not measured", res.Library, what))
@@ -322,6 +365,16 @@ func (r *Result) crashed() bool {
 		some = some || c.Permitted
 	}
 	return some
+}
+
+// herded reports whether each herd was measured, and one was.
+func (r *Result) herded() bool {
+	for _, h := range r.Herds {
+		if len(h.Left.Took) == 0 || len(h.Died.Took) == 0 {
+			return false
+		}
+	}
+	return len(r.Herds) > 0
 }
 
 // crowded reports whether each crowd was measured, with all of its elections

@@ -20,7 +20,14 @@ func result(name string) *Result {
 			{Elections: 1000, Leading: Cost{CPU: .1, Heap: 1, Settled: 1000}, Following: Cost{CPU: .1, Heap: 1, Settled: 1000}},
 			{Elections: large, Leading: Cost{CPU: .1, Heap: heapEach, Goroutines: 1, Settled: large}, Following: Cost{CPU: .1, Heap: 1, Settled: large}},
 		},
-		Herd: HerdStats{Candidates: 200, Took: harness.Samples{1e6}, Claims: []int{4}},
+		Herds: []Herd{herd(3, 4e5, 1), herd(20, 5e6+4e5, 1), herd(200, 25e6, 60)},
+	}
+}
+
+func herd(n int, took time.Duration, claims int) Herd {
+	return Herd{
+		Candidates: n, Left: Succession{Took: harness.Samples{took}, Claims: []int{claims}},
+		Died: Succession{Took: harness.Samples{2e9}, Claims: []int{(claims + 1) / 2}},
 	}
 }
 
@@ -28,7 +35,7 @@ func report() *Report {
 	r := &Report{Results: []*Result{result("leader"), result("client-go"), result("etcd")}}
 	r.Ours().Plain = Plain{Traffic: Traffic{Followers: 10, In: 1, Out: messagesPlain - 1}, Crowd: r.Ours().Crowds[0]}
 	for _, p := range r.Peers() {
-		p.Handover[0], p.Herd.Took[0], p.Crowds[0].Leading.CPU = 4e5, 2e6, 1
+		p.Handover[0], p.Herds[0].Left.Took[0], p.Crowds[0].Leading.CPU = 4e5, 2e6, 1
 	}
 	told := storefigures.Store{
 		Name: "told", Swap: harness.Samples{2e5}, Trips: 1, Least: harness.Samples{5e5}, Handover: harness.Samples{7e5},
@@ -92,7 +99,14 @@ func TestEachTargetIsMissedBeyondItsBound(t *testing.T) {
 		"led, and followed": func(o *Result) { o.Crowds[1].Following.Settled-- },
 		"goroutine":         func(o *Result) { o.Crowds[1].Leading.Goroutines = 1.1 },
 		"of heap":           func(o *Result) { o.Crowds[1].Following.Heap = heapEach + 1 },
-		"claims":            func(o *Result) { o.Herd.Claims = []int{41} },
+		"among 3":           func(o *Result) { o.Herds[0].Left.Took[0], o.Herds[1].Left.Took[0] = 4e5+1e3, 5e6 },
+		"among 3 candidates below": func(o *Result) {
+			o.Herds[0].Left.Took[0], o.RoundTrip[0], o.Handover[0] = 2e6, 1e6, 3e5
+		},
+		"more than among 3": func(o *Result) { o.Herds[1].Left.Took[0]++; o.Herds[1].Left.Took[0] += 1e3 },
+		"≤ 60 claims":       func(o *Result) { o.Herds[2].Left.Claims = []int{61} },
+		"≤ 25.0 ms":         func(o *Result) { o.Herds[2].Left.Took[0] += 1e3 },
+		"≤ 30 claims":       func(o *Result) { o.Herds[2].Died.Claims = []int{31} },
 	} {
 		r := report()
 		worsen(r.Ours())
@@ -136,7 +150,7 @@ func TestWhatWasNotMeasuredIsNamed(t *testing.T) {
 	if err := errors.Join(r.Missing(), r.MissingOfStores()); err != nil {
 		t.Fatal(err)
 	}
-	r.Results[2].Herd.Took = nil
+	r.Results[2].Herds[1].Left.Took = nil
 	if err := r.Missing(); err == nil || !strings.Contains(err.Error(), "etcd: herd") {
 		t.Errorf("%v", err)
 	}

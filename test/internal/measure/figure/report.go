@@ -53,9 +53,9 @@ type Result struct {
 	Crowds    []Crowd         `json:"crowds"`
 	Answer    float64         `json:"answer"` // ns that it takes to ask whether one leads
 	// Allocations are those of one such question.
-	Allocations int64     `json:"allocations"`
-	Herd        HerdStats `json:"herd"`
-	Plain       Plain     `json:"plain,omitzero"`
+	Allocations int64  `json:"allocations"`
+	Herds       []Herd `json:"herds"` // by their sizes
+	Plain       Plain  `json:"plain,omitzero"`
 }
 
 // Plain is what a library that watches costs in a bucket that does not tell of
@@ -146,30 +146,36 @@ type Cost struct {
 	Settled    int           `json:"settled"`    // how many led, or followed, at the end
 }
 
-// HerdStats are the vacancies of an election with many candidates.
-type HerdStats struct {
-	Candidates int             `json:"candidates"`
-	Took       harness.Samples `json:"took"`   // until one leads
-	Claims     []int           `json:"claims"` // writes that could have made somebody the leader
+// A Herd is an election with so many candidates.
+type Herd struct {
+	Candidates int        `json:"candidates"`
+	Left       Succession `json:"left"` // from the call by which the leader leaves
+	Died       Succession `json:"died"` // from the last renewal of a leader whose connection ends
 	// Bare is how long the same takes without any library, where the server
 	// tells all candidates who leads: a message to one plain subscriber, and
 	// its write.
 	Bare harness.Samples `json:"bare,omitempty"`
 }
 
-// MedianClaims is the median of the claims at a vacancy.
-func (h HerdStats) MedianClaims() int {
-	var s harness.Samples
-	for _, c := range h.Claims {
-		s = append(s, time.Duration(c))
-	}
-	return int(s.Median())
+// A Succession is how leaders were succeeded.
+type Succession struct {
+	Took   harness.Samples `json:"took"`   // until one leads
+	Claims []int           `json:"claims"` // writes that could have made somebody the leader
 }
 
-// MaxClaims is the largest number of claims at a vacancy.
-func (h HerdStats) MaxClaims() int {
+// MedianClaims is the median of the claims.
+func (s Succession) MedianClaims() int {
+	var counts harness.Samples
+	for _, c := range s.Claims {
+		counts = append(counts, time.Duration(c))
+	}
+	return int(counts.Median())
+}
+
+// MaxClaims is the largest number of claims.
+func (s Succession) MaxClaims() int {
 	most := 0
-	for _, c := range h.Claims {
+	for _, c := range s.Claims {
 		most = max(most, c)
 	}
 	return most

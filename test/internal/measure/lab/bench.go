@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
@@ -51,6 +52,7 @@ type member struct {
 	id       string
 	client   peer.Client
 	promoted chan time.Time // when it was told that it leads, latest; holds one
+	renewed  atomic.Int64   // when the latest renewal left that the store acknowledged (Unix time in nanoseconds)
 }
 
 // join makes a candidate.
@@ -60,6 +62,13 @@ func (b *Bench) join(client peer.Client, as peer.Candidacy) (*member, error) {
 		select {
 		case m.promoted <- time.Now():
 		default: // an earlier term, of which nobody asked
+		}
+	}
+	told := as.Renewed
+	as.Renewed = func(sent time.Time) {
+		m.renewed.Store(sent.UnixNano())
+		if told != nil {
+			told(sent)
 		}
 	}
 	ctx, cancel := context.WithTimeout(b.Ctx, harness.Patience)

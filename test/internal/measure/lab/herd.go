@@ -2,6 +2,7 @@ package lab
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
@@ -9,52 +10,117 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
-// Herd measures two hundred candidates, each with a connection of its own, whose
-// leader leaves again and again.
-func Herd(b *Bench) error {
-	lease, ok := b.Lib.LeaseFor(3 * time.Second)
-	if !ok {
-		return errors.New("no lease of three seconds")
+// Herds measures elections with few and with many candidates, each with a
+// connection of its own, whose leader leaves again and again, and then dies
+// again and again.
+func Herds(b *Bench) error {
+	sizes := []int{2, 3, 20, 200}
+	if b.Quick {
+		sizes = []int{3, 20}
 	}
-	r := &ring{Bench: b, lease: lease, group: "herd"}
-	defer r.scatter()
-	if err := r.gather(b.N(200, 20)); err != nil {
+	for _, n := range sizes {
+		if err := b.herd(n); err != nil {
+			return fmt.Errorf("%d candidates: %w", n, err)
+		}
+	}
+	return nil
+}
+
+func (b *Bench) herd(n int) error {
+	lease, ok := b.Lib.LeaseFor(2 * time.Second)
+	if !ok {
+		return errors.New("no lease of two seconds")
+	}
+	r := &ring{Bench: b, lease: lease, group: fmt.Sprintf("herd-%d", n)}
+	defer func() { r.scatter() }()
+	if err := r.gather(n); err != nil {
 		return err
 	}
-	h := figure.HerdStats{Candidates: len(r.members)}
-	for range b.N(15, 3) {
-		if err := r.settle(); err != nil {
-			return err
-		}
-		before := r.claims()
-		took, err := r.pass()
-		if err != nil {
-			return err
-		}
-		// The one that came back counts from here on; so does nobody who has
-		// left.
-		newcomer := r.members[len(r.members)-1]
-		if err := r.settle(); err != nil {
-			return err
-		}
-		claims := 0
-		for m, n := range r.claims() {
-			if m != newcomer {
-				claims += n - before[m]
+	h := figure.Herd{Candidates: n}
+	for _, s := range []struct {
+		end  func() (time.Duration, error)
+		into *figure.Succession
+	}{{r.pass, &h.Left}, {r.passOn, &h.Died}} {
+		for range b.N(15, 3) {
+			if err := r.succession(s.end, s.into); err != nil {
+				return err
 			}
 		}
-		h.Took, h.Claims = append(h.Took, took), append(h.Claims, claims)
 	}
-	r.scatter()
-	r.members = nil
-	if lib, ok := b.Lib.(peer.Broadcaster); ok {
+	if lib, ok := b.Lib.(peer.Broadcaster); ok && n == 200 {
+		r.scatter()
+		r.members = nil
 		var err error
-		if h.Bare, err = b.relay(lib.Broadcasts(), h.Candidates); err != nil {
+		if h.Bare, err = b.relay(lib.Broadcasts(), n); err != nil {
 			return err
 		}
 	}
-	b.Result.Herd = h
+	b.Result.Herds = append(b.Result.Herds, h)
 	return nil
+}
+
+// succession ends a term and measures what follows.
+func (r *ring) succession(end func() (time.Duration, error), into *figure.Succession) error {
+	if err := r.settle(); err != nil {
+		return err
+	}
+	before := r.claims()
+	took, err := end()
+	if err != nil {
+		return err
+	}
+	// The one that came back counts from here on; so does nobody who has left.
+	newcomer := r.members[len(r.members)-1]
+	if err := r.settle(); err != nil {
+		return err
+	}
+	claims := 0
+	for m, n := range r.claims() {
+		if m != newcomer {
+			claims += n - before[m]
+		}
+	}
+	into.Took, into.Claims = append(into.Took, took), append(into.Claims, claims)
+	return nil
+}
+
+// passOn ends the leader's connection, waits until another one leads, has a new
+// candidate take the place of the dead one, and returns how long it took from
+// the last renewal that the store acknowledged.
+func (r *ring) passOn() (took time.Duration, err error) {
+	for range attempts {
+		if took, err = r.tryPassOn(); !errors.Is(err, errDisturbed) {
+			return took, err
+		}
+		if err := r.restart(); err != nil {
+			return 0, err
+		}
+	}
+	return took, err
+}
+
+func (r *ring) tryPassOn() (time.Duration, error) {
+	if err := r.settle(); err != nil {
+		return 0, err
+	}
+	old := r.members[0]
+	before := old.renewed.Load()
+	if err := r.Await("a renewal", nil, func() bool { return old.renewed.Load() != before || !old.Works() }); err != nil {
+		return 0, err
+	}
+	if !old.Works() {
+		return 0, errDisturbed
+	}
+	old.client.Close()
+	next, at, err := r.successor()
+	if err != nil {
+		return 0, err
+	}
+	took := at.Sub(time.Unix(0, old.renewed.Load()))
+	desert(old, old.client)
+	r.members[0], r.members[next] = r.members[next], r.members[0]
+	r.members = r.remove(next)
+	return took, r.enter()
 }
 
 // relay measures what a library cannot go below that tells n candidates who

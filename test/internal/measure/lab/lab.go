@@ -27,7 +27,7 @@ var sections = []section{
 	{"faults", measureFaults, false},
 	{"traffic", measureTraffic, true},
 	{"answer", Answer, false},
-	{"herd", Herd, false},
+	{"herd", Herds, false},
 	{"crowd", measureCrowd, false},
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -186,6 +187,9 @@ func measure(t *testing.T, k kind, s *storefigures.Store) {
 	inTurn(t, p.url(), k.plain, s)
 	s.Crash = crashes(t, p.url())
 	s.Rest = rest(t, p.url())
+	for _, n := range storefigures.Sizes() {
+		s.Herds = append(s.Herds, herd(t, p.url(), n))
+	}
 	s.Heartbeat, s.TTL, s.Absent = heartbeat(handoverTTL), crashTTL, ""
 }
 
@@ -247,6 +251,8 @@ type candidate struct {
 	id  string
 	st  store.Opened
 	led chan time.Time
+
+	claims atomic.Int64
 }
 
 // The leases of the elections that hand over, and of those whose leader
@@ -261,12 +267,22 @@ func heartbeat(ttl time.Duration) time.Duration { return ttl / 5 }
 
 func stand(t *testing.T, url, group, id string, ttl time.Duration) *candidate {
 	t.Helper()
-	c := &candidate{id: id, st: open(t, url), led: make(chan time.Time, 1)}
+	return standOn(t, open(t, url), group, id, ttl)
+}
+
+// standOn is stand over a store that is open.
+func standOn(t *testing.T, st store.Opened, group, id string, ttl time.Duration) *candidate {
+	t.Helper()
+	c := &candidate{id: id, st: st, led: make(chan time.Time, 1)}
 	e, err := leader.NewElectionWithStore(c.st, leader.ElectionConfig{
 		Group: group, InstanceID: id, TTL: ttl, HeartbeatInterval: heartbeat(ttl), AcquireGrace: leader.GraceOff, DeleteOnStop: true,
 		Hooks: leader.Hooks{Transition: func(tr leader.Transition) {
 			if tr.To == leader.StateLeader {
 				c.led <- time.Now()
+			}
+		}, Call: func(call leader.Call) {
+			if call.Kind == "acquire" {
+				c.claims.Add(1)
 			}
 		}},
 	})
@@ -331,7 +347,6 @@ func inTurn(t *testing.T, url string, openPlain func(*testing.T, string) *plain,
 		t.Errorf("without the library a write that expects revision %d is applied at revision %d: that is no compare-and-swap", first, at)
 	}
 	two := newPair(t, url)
-	two.handOver(t) // the first after a start waits for rivals who started with it
 	ours := func() {
 		<-time.After(idle)
 		begun := time.Now()
@@ -403,6 +418,82 @@ func crashes(t *testing.T, url string) (all harness.Samples) {
 		all = append(all, took)
 	}
 	return all
+}
+
+// herd measures handovers among n candidates. They share twenty clients, since
+// databases have no room for a connection of each.
+func herd(t *testing.T, url string, n int) storefigures.Herd {
+	t.Helper()
+	const clients = 20
+	var stores []store.Opened
+	var all []*candidate
+	for i := range n {
+		if i < clients {
+			stores = append(stores, open(t, url))
+		}
+		all = append(all, standOn(t, stores[i%clients], fmt.Sprint("herd", n), fmt.Sprint("c", i), handoverTTL))
+		if i == 0 {
+			all[0].leads(t)
+		}
+	}
+	h := storefigures.Herd{Candidates: n}
+	leading := all[0]
+	for range min(*rounds, 15) {
+		for _, c := range all {
+			if c != leading {
+				c.follows(t, leading.id)
+			}
+		}
+		<-time.After(idle)
+		before := claims(all)
+		begun := time.Now()
+		if err := leading.Resign(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		var took time.Duration
+		leading, took = promoted(t, all, begun)
+		h.Took = append(h.Took, took)
+		for _, c := range all {
+			if c != leading {
+				c.follows(t, leading.id)
+			}
+		}
+		h.Claims = append(h.Claims, time.Duration(claims(all)-before))
+	}
+	for _, c := range all {
+		_ = c.Stop()
+	}
+	return h
+}
+
+func claims(all []*candidate) (n int64) {
+	for _, c := range all {
+		n += c.claims.Load()
+	}
+	return n
+}
+
+// promoted waits until one of the candidates leads, and returns it and how long
+// that took.
+func promoted(t *testing.T, all []*candidate, begun time.Time) (*candidate, time.Duration) {
+	t.Helper()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	limit := time.After(databases.Patience)
+	for {
+		for _, c := range all {
+			select {
+			case at := <-c.led:
+				return c, at.Sub(begun)
+			default:
+			}
+		}
+		select {
+		case <-look.C:
+		case <-limit:
+			t.Fatal("nobody leads")
+		}
+	}
 }
 
 // rest measures what elections cost while nothing changes: the part of a

@@ -21,7 +21,6 @@ var Rights = []Right{
 	{"publish", stored + Group},                        // to write the record
 	{"publish", "$JS.API.DIRECT.GET." + stream + ".>"}, // to read it
 	{"subscribe", republic + ">"},                      // to hear of it
-	{"subscribe", "leader-offer." + Bucket + ".>"},     // to be offered it
 }
 
 // denied is denied to the candidates besides, so that a server shows which

@@ -90,7 +90,7 @@ var serverKinds = []kind{
 		r.Eventually("all servers let the candidates in", round.Healing, canaries.Connected(true))
 		canaries.Close()
 	})},
-	{atServers("rights withdrawn", "the candidates may not do one or two of these, and then all of them again: write the record, read it, hear of it, be offered it", schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
+	{atServers("rights withdrawn", "the candidates may not do one or two of these, and then all of them again: write the record, read it, hear of it", schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
 		withdraw(r, f, arena.Everybody)
 	})},
 	{atServers("rights withdrawn from one", "the same, of one candidate", schedule.Everywhere), atSeat(func(r *round.Round, s *round.Seat, f schedule.Fault) {

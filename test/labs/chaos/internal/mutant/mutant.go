@@ -59,8 +59,8 @@ var All = []Mutant{
 		Faults: []string{"black hole", "cut", "loss"},
 		changes: []change{{
 			"internal/machine/watch.go",
-			"case Held:\n\t\treturn c.m.wait(c.s.HeldTTL) + c.expiryJitter()",
-			"case Held:\n\t\treturn c.m.wait(c.s.HeldTTL)/2 + c.expiryJitter()",
+			"case Held:\n\t\treturn c.m.wait(c.s.HeldTTL)",
+			"case Held:\n\t\treturn c.m.wait(c.s.HeldTTL) / 2",
 		}},
 	},
 	{
@@ -103,8 +103,8 @@ var All = []Mutant{
 		Faults: []string{"key deleted", "black hole to the client"},
 		changes: []change{{
 			"internal/machine/watch.go",
-			"return c.m.wait(c.heldTTL()) + c.expiryJitter()",
-			"return c.expiryJitter()",
+			"return c.m.wait(c.heldTTL())",
+			"return 0",
 		}},
 	},
 	{

@@ -23,8 +23,8 @@ func Write(root string, r *figure.Report, verdicts []figure.Verdict) error {
 	if err != nil {
 		return err
 	}
-	var picture bytes.Buffer
-	if err := Plot(&picture, r); err != nil {
+	var picture, overlaps bytes.Buffer
+	if err := errors.Join(Plot(&picture, r), PlotOverlaps(&overlaps, r)); err != nil {
 		return err
 	}
 	readme := filepath.Join(root, "README.md")
@@ -38,6 +38,7 @@ func Write(root string, r *figure.Report, verdicts []figure.Verdict) error {
 	}
 	for path, b := range map[string][]byte{
 		filepath.Join(root, "docs", "comparison.md"): text, filepath.Join(root, "docs", "comparison.svg"): picture.Bytes(), readme: []byte(renewed),
+		filepath.Join(root, "docs", "two-leaders.svg"): overlaps.Bytes(),
 	} {
 		if err := os.WriteFile(path, b, 0o644); err != nil {
 			return err

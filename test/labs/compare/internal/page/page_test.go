@@ -28,7 +28,10 @@ func sample() *figure.Report {
 				{Elections: 1000, TTL: 3 * time.Second, Leading: cost, Following: cost},
 				{Elections: 10_000, TTL: 30 * time.Second, Leading: cost, Following: cost},
 			},
-			Answer: 50, Herd: figure.HerdStats{Candidates: 200, Took: harness.Samples{1e6}, Claims: []int{4}, Bare: harness.Samples{7e5, 9e5}},
+			Answer: 50, Herds: []figure.Herd{{
+				Candidates: 200, Left: figure.Succession{Took: harness.Samples{1e6}, Claims: []int{4}},
+				Died: figure.Succession{Took: harness.Samples{2e9}, Claims: []int{5}}, Bare: harness.Samples{7e5, 9e5},
+			}},
 		}
 	}
 	ours := of("leader", 0)
@@ -50,7 +53,7 @@ func TestPageHoldsEveryFigure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"675 ms", "| frozen, 1 trials | 0 |", "make compare",
-		"| handover, p50 (most), n = 2 | 0.20 ms (0.30 ms) |", "| the same by plain messages and writes, p50 (most), n = 2 | 0.70 ms (0.90 ms) |",
+		"| handover, p50 (most), n = 2 | 0.20 ms (0.30 ms) |", "| a handover among 200 by plain messages and writes, p50 (most), n = 2 | 0.70 ms (0.90 ms) |",
 		"of commit 0123456789ab", "`AcquireGrace` off", "| met |",
 		"| in a bucket that does not republish: messages from the server | 123.4 | – | – |",
 		"| in a bucket that does not republish, 1000 led, TTL 3s: CPU, % of a core | 10.0 | – | – |",
@@ -84,6 +87,18 @@ func TestPictureIsSVGWithEachLibrary(t *testing.T) {
 	}
 }
 
+func TestOverlapsAreDrawnForEachFaultAndLibrary(t *testing.T) {
+	var b bytes.Buffer
+	if err := PlotOverlaps(&b, sample()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"client-go", "etcd", "frozen", "675 ms", "0 ms", "two leaders"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the picture lacks %q", want)
+		}
+	}
+}
+
 func TestOnlyTheBlockIsReplaced(t *testing.T) {
 	got, err := replaceBlock("above\n"+begin+"old\n"+end+"below\n", "new\n")
 	if want := "above\n" + begin + "new\n" + end + "below\n"; err != nil || got != want {
@@ -96,7 +111,7 @@ func TestOnlyTheBlockIsReplaced(t *testing.T) {
 
 func TestShortTableNamesTheCommandAndTheWorstTrial(t *testing.T) {
 	text := Short(sample())
-	for _, want := range []string{"`make compare`", "| two leaders: frozen | 0 ms | 675 ms | 1.00 ms |", "docs/comparison.svg"} {
+	for _, want := range []string{"`make compare`", "| a handover among 200 candidates, p50 | 1.00 ms | 1.00 ms | 1.00 ms |", "docs/comparison.md"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -55,21 +55,93 @@ func Plot(w io.Writer, r *figure.Report) error {
 	svg := vgsvg.New(width, height)
 	right.X.Min, right.Legend.XOffs = 0, 2*vg.Millimeter // where it is empty
 	left.Legend.XOffs = width/2 - 50*vg.Millimeter       // to the right of the curves
-	canvas := draw.New(svg)
-	canvas.SetColor(color.White)
-	canvas.Fill(canvas.Path())
+	canvas := blank(svg)
 	tiles := draw.Tiles{Rows: 1, Cols: 2, PadX: vg.Centimeter, PadTop: 3 * vg.Millimeter, PadBottom: 3 * vg.Millimeter, PadLeft: 3 * vg.Millimeter, PadRight: 5 * vg.Millimeter}
 	for i, p := range []*plot.Plot{left, right} {
 		p.Draw(tiles.At(canvas, i, 0))
 	}
+	return write(w, svg)
+}
+
+// blank returns a white canvas.
+func blank(svg *vgsvg.Canvas) draw.Canvas {
+	canvas := draw.New(svg)
+	canvas.SetColor(color.White)
+	canvas.Fill(canvas.Path())
+	return canvas
+}
+
+// write writes the picture. A reader without Liberation gets a font of the same
+// widths, and not one with serifs.
+func write(w io.Writer, svg *vgsvg.Canvas) error {
 	var drawn bytes.Buffer
 	if _, err := svg.WriteTo(&drawn); err != nil {
 		return err
 	}
-	// Who has no Liberation gets a font of the same widths, and not one with
-	// serifs.
-	_, err = io.WriteString(w, strings.ReplaceAll(drawn.String(), "font-family:Liberation Sans;", "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
+	_, err := io.WriteString(w, strings.ReplaceAll(drawn.String(), "font-family:Liberation Sans;", "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
 	return err
+}
+
+// PlotOverlaps writes the longest time with two leaders of each fault, one bar
+// for each library, as SVG.
+func PlotOverlaps(w io.Writer, r *figure.Report) error {
+	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
+	p := plot.New()
+	p.BackgroundColor = color.White
+	p.Title.Text, p.X.Label.Text = "Time with two leaders, the longest of each fault's trials", "milliseconds"
+	p.Title.Padding = 2 * vg.Millimeter
+	faults := r.Ours().Faults
+	// From top to bottom as in the tables.
+	names := make([]string, len(faults))
+	for i := range faults {
+		names[len(faults)-1-i], _, _ = strings.Cut(faults[i].Name, " (") // by which signal, say
+		names[len(faults)-1-i] += "   "                                  // for readers with a wider font
+	}
+	const bar = 5 * vg.Millimeter
+	longest := 0.0
+	for n, res := range r.Results {
+		values, texts := make(plotter.Values, len(faults)), make([]string, len(faults))
+		for i := range faults {
+			at := len(faults) - 1 - i
+			values[at], texts[at] = float64(res.Faults[i].Worst().Both())/float64(time.Millisecond), worst(res.Faults[i])
+			longest = max(longest, values[at])
+		}
+		bars, err := plotter.NewBarChart(values, bar)
+		if err != nil {
+			return err
+		}
+		bars.Horizontal, bars.Color, bars.LineStyle.Width = true, colours[n%len(colours)], 0
+		bars.Offset = bar * vg.Length(float64(len(r.Results)-1)/2-float64(n))
+		p.Add(bars)
+		p.Legend.Add(res.Library, bars)
+		points := make(plotter.XYs, len(values))
+		for i, v := range values {
+			points[i] = plotter.XY{X: v, Y: float64(i)}
+		}
+		labels, err := plotter.NewLabels(plotter.XYLabels{XYs: points, Labels: texts})
+		if err != nil {
+			return err
+		}
+		labels.Offset = vg.Point{X: 1.5 * vg.Millimeter, Y: bars.Offset - 1.2*vg.Millimeter}
+		p.Add(labels)
+	}
+	p.NominalY(names...)
+	p.X.Min, p.X.Max = 0, longest*1.15 // room for the label of the longest
+	p.X.Tick.Marker = plot.TickerFunc(func(least, most float64) []plot.Tick {
+		ticks := plot.DefaultTicks{}.Ticks(least, most)
+		for i := range ticks {
+			if ticks[i].Label != "" {
+				ticks[i].Label = strconv.FormatFloat(ticks[i].Value, 'f', -1, 64)
+			}
+		}
+		return ticks
+	})
+	// Left: the words begin beside their marks, however wide a reader's font is.
+	p.Legend.Top, p.Legend.Left = false, true
+	p.Legend.Padding, p.Legend.ThumbnailWidth, p.Legend.XOffs, p.Legend.YOffs = 2*vg.Millimeter, 6*vg.Millimeter, 110*vg.Millimeter, 30*vg.Millimeter
+	svg := vgsvg.New(24*vg.Centimeter, 11*vg.Centimeter)
+	p.Draw(draw.Crop(blank(svg), 3*vg.Millimeter, -6*vg.Millimeter, 3*vg.Millimeter, -3*vg.Millimeter))
+	return write(w, svg)
 }
 
 // distribution draws the share of the samples that are at most so long, for

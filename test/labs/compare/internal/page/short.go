@@ -9,40 +9,33 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
 
-// Short is the README's block: the rows that most readers look for, and the
-// picture.
+// Short is the README's block: the rows that most readers look for. The time
+// with two leaders is in a picture of its own.
 func Short(r *figure.Report) string {
 	ours := r.Ours()
 	t := libraries("", r)
 	t.head[0] = "figure"
-	for i, f := range ours.Faults {
-		t.row("two leaders: "+f.Name, r, func(res *figure.Result) string { return worst(res.Faults[i]) })
-	}
 	t.spread("graceful handover", r, func(res *figure.Result) harness.Samples { return res.Handover })
 	for i, c := range ours.Crashes {
 		t.row(fmt.Sprintf("crash failover / TTL, TTL %v", c.TTL), r, func(res *figure.Result) string { return share(res.Crashes[i]) })
 	}
 	t.row(fmt.Sprintf("messages in a second, 1 leader and %d followers, a renewal each second", ours.Traffic.Followers), r,
 		func(res *figure.Result) string { return fmt.Sprintf("%.1f", res.Traffic.Messages()) })
-	for i, c := range ours.Crowds {
+	for i, c := range ours.Crowds[:min(len(ours.Crowds), 1)] {
 		t.row(fmt.Sprintf("CPU of %d elections, led and followed, TTL %v", c.Elections, c.TTL), r,
 			func(res *figure.Result) string { return load(res.Crowds[i]) })
 	}
-	t.row(fmt.Sprintf("a vacancy among %d candidates, p50", ours.Herd.Candidates), r,
-		func(res *figure.Result) string { return figure.Duration(res.Herd.Took.Median()) })
-	t.row("the same by plain NATS messages and writes, without a library, p50", r, func(res *figure.Result) string { return bare(res.Herd) })
+	for i, h := range ours.Herds {
+		if h.Candidates == 2 {
+			continue // the first row
+		}
+		t.row(fmt.Sprintf("a handover among %d candidates, p50", h.Candidates), r,
+			func(res *figure.Result) string { return figure.Duration(res.Herds[i].Left.Took.Median()) })
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n![How long nobody leads](docs/comparison.svg)\n\n%s\n\n", t.markdown(),
+	fmt.Fprintf(&b, "\n%s\n%s\n\n", t.markdown(),
 		reporting.Fill(fmt.Sprintf("%#q, %s. What is behind each figure: [docs/comparison.md](docs/comparison.md).", r.Command, machine(r))))
 	return b.String()
-}
-
-// bare is what a vacancy takes without a library, where that was measured.
-func bare(h figure.HerdStats) string {
-	if len(h.Bare) == 0 {
-		return none
-	}
-	return figure.Duration(h.Bare.Median())
 }
 
 // worst is the longest time with two leaders.

@@ -195,12 +195,24 @@ func (t *table) crowd(r *figure.Report, where string, c figure.Crowd, of func(*f
 }
 
 func herd(r *figure.Report) *table {
-	t := libraries(fmt.Sprintf("A vacancy among %d candidates", r.Ours().Herd.Candidates), r)
-	t.spread("until one leads", r, func(res *figure.Result) harness.Samples { return res.Herd.Took })
-	t.row("claims at a vacancy, p50 (most)", r, func(res *figure.Result) string {
-		return fmt.Sprintf("%d (%d)", res.Herd.MedianClaims(), res.Herd.MaxClaims())
-	})
-	t.spread("the same by plain messages and writes", r, func(res *figure.Result) harness.Samples { return res.Herd.Bare })
+	t := libraries("Few candidates and many", r)
+	for i, h := range r.Ours().Herds {
+		for _, what := range []struct {
+			ends, from string
+			of         func(figure.Herd) figure.Succession
+		}{
+			{"the leader leaves", "until one leads", func(h figure.Herd) figure.Succession { return h.Left }},
+			{"the leader dies", "from its last renewal until one leads", func(h figure.Herd) figure.Succession { return h.Died }},
+		} {
+			name := fmt.Sprintf("%d candidates, %s: ", h.Candidates, what.ends)
+			t.spread(name+what.from, r, func(res *figure.Result) harness.Samples { return what.of(res.Herds[i]).Took })
+			t.row(name+"claims, p50 (most)", r, func(res *figure.Result) string {
+				s := what.of(res.Herds[i])
+				return fmt.Sprintf("%d (%d)", s.MedianClaims(), s.MaxClaims())
+			})
+		}
+	}
+	t.spread("a handover among 200 by plain messages and writes", r, func(res *figure.Result) harness.Samples { return res.Herds[len(res.Herds)-1].Bare })
 	return t
 }
 
@@ -237,7 +249,7 @@ func measured(r *figure.Report) (tables []*table) {
 		{len(ours.Crashes) > 0, crash},
 		{ours.Traffic.Followers > 0, traffic},
 		{len(ours.Crowds) > 0, crowds},
-		{ours.Herd.Candidates > 0, herd},
+		{len(ours.Herds) > 0, herd},
 		{ours.Answer > 0, answer},
 		{r.Stores != nil, stores},
 	} {
