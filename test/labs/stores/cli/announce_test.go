@@ -39,7 +39,7 @@ func TestTheLeaderIsAnnounced(t *testing.T) {
 					return err
 				})
 			}
-			d := desk{t, natslab.Start(t).URL() + "/votes"}
+			d := desk{t, bucket(t)}
 			// An entry that nobody keeps goes with the lease of the leader. So
 			// the lease outlasts what is between the end of one announce and
 			// the look behind it, on a machine that stands still for a while.
@@ -131,7 +131,7 @@ func TestAnnounceSaysWhatItCannotDo(t *testing.T) {
 // is announced.
 func announcesNowhere(t *testing.T) {
 	node := consullab.Start(t, 1).Nodes[0]
-	d := desk{t, natslab.Start(t).URL() + "/votes"}
+	d := desk{t, bucket(t)}
 	d.start("promoted", "campaign", "jobs", "--id", "a", "--ttl", "12s", "--address", "192.0.2.1:80", "--json")
 	cmd := exec.CommandContext(d.within(), program, "announce", "jobs", "--to", "consul://"+node.Addr+"/?dc=elsewhere", "--store", d.url)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
@@ -168,7 +168,7 @@ func TestTheLeaderIsAnnouncedInEachDatacenter(t *testing.T) {
 			`datacenter = "dc%d" ports { serf_wan = %d } retry_join_wan = ["127.0.0.1:%d"] retry_interval_wan = "200ms"`, i+1, port, wan[0],
 		)).Nodes[0])
 	}
-	d := desk{t, natslab.Start(t).URL() + "/votes"}
+	d := desk{t, bucket(t)}
 	d.start("promoted", "campaign", "jobs", "--id", "a", "--ttl", "12s", "--address", "192.0.2.1:80", "--json")
 	for i, node := range nodes {
 		client := node.Client(t)

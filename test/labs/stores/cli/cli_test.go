@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/internal/built"
 	"github.com/seed-ff2cb582/leader/test/labs/databases"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/consullab"
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // kinds start a server of each kind, and return the URL of a store there.
 var kinds = map[string]func(testing.TB) string{
-	"nats":     func(tb testing.TB) string { return natslab.Start(tb).URL() + "/votes" },
+	"nats":     bucket,
 	"redis":    func(tb testing.TB) string { return "redis://" + databases.StartRedis(tb).Addr() + "/0" },
 	"postgres": func(tb testing.TB) string { return lab.OwnPostgreSQL(tb).DSN("lab") + "&create=true" },
 	"mysql": func(tb testing.TB) string {
@@ -398,4 +399,16 @@ func TestRunWaitsForItsStore(t *testing.T) {
 		}
 	}
 	t.Error("it has ended")
+}
+
+// bucket starts a NATS server with a bucket, since one that is named has to
+// exist, and returns its URL.
+func bucket(tb testing.TB) string {
+	tb.Helper()
+	srv := natslab.Start(tb)
+	cfg := natsstore.BucketConfig{Bucket: "votes"}
+	if err := natsstore.EnsureBucket(natslab.Within(tb), natslab.JetStream(tb, srv.Connect(tb)), cfg); err != nil {
+		tb.Fatal(err)
+	}
+	return srv.URL() + "/votes"
 }
