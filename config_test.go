@@ -582,3 +582,15 @@ func TestRequiredFieldsAreRequired(t *testing.T) {
 		}
 	}
 }
+
+// Two processes of one host have InstanceIDs of their own, and a name that is
+// set afterwards stays.
+func TestConfigForNamesEachProcess(t *testing.T) {
+	a, b := leader.ConfigFor("g", leader.ProfileStable), leader.ConfigFor("g", leader.ProfileStable)
+	if a.InstanceID == b.InstanceID || a.Validate() != nil || a.TTL != 20*time.Second {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	if err := leader.ConfigFor("g", 0).Validate(); !errors.Is(err, leader.ErrInvalidConfig) {
+		t.Errorf("without a profile: %v", err)
+	}
+}

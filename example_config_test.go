@@ -11,6 +11,13 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
+// A group and a profile are enough to begin with.
+func ExampleConfigFor() {
+	cfg := leader.ConfigFor("reports", leader.ProfileLowLatency)
+	fmt.Println(cfg.Bucket, cfg.Group, cfg.TTL, cfg.HeartbeatInterval, cfg.Validate())
+	// Output: leaders reports 3s 1s <nil>
+}
+
 // A profile is a set of values to begin with. What is set already stays.
 func ExampleElectionConfig_WithProfile() {
 	cfg := leader.ElectionConfig{Bucket: "leaders", Group: "scheduler", InstanceID: "worker-1"}

@@ -1,7 +1,10 @@
 package leader
 
 import (
+	"crypto/rand"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 )
 
@@ -25,6 +28,22 @@ const (
 	// no call to the store for Do.
 	ProfileHighThroughput
 )
+
+// ConfigFor returns the configuration of a candidate in a group, with the values
+// of the profile: in the bucket "leaders", which is made if it does not exist,
+// under an InstanceID of the host's name and a random suffix, so that each
+// process has its own. Set a Logger, and whatever else differs, before you make
+// the election, which validates all of it.
+func ConfigFor(group string, p Profile) ElectionConfig {
+	host, err := os.Hostname()
+	if err != nil || !validID(host) {
+		host = "candidate"
+	}
+	host = host[:min(len(host), 200)] // there is room for the suffix, whatever the system says
+	return ElectionConfig{
+		Bucket: "leaders", BucketAutoCreate: true, Group: group, InstanceID: host + "-" + strings.ToLower(rand.Text()[:6]),
+	}.WithProfile(p)
+}
 
 // WithProfile returns the configuration with those of its fields filled in that
 // the profile has a value for and that are zero: TTL, HeartbeatInterval,

@@ -2,7 +2,8 @@
 // several copies against `nats-server -js`, or against a server of its own with
 // -dev:
 //
-//   - worker: of all copies one works. Ten lines.
+//   - quickstart: the program of the README, complete.
+//   - worker: of all copies one works, with flags to try it.
 //   - roles: many roles, spread over the copies.
 //   - web: an HTTP service that redirects to its leader, with probes for
 //     Kubernetes.

@@ -43,7 +43,7 @@ var abilities = map[string][]string{
 	"priorities":         {"ElectionConfig_priority"},
 	"versions":           {"VersionPolicy"},
 	"back-off, splay":    {"CampaignConfig"},
-	"profiles":           {"ElectionConfig_WithProfile"},
+	"profiles":           {"ElectionConfig_WithProfile", "ConfigFor"},
 	"a bad setting":      {"ElectionConfig_Validate"},
 	"step-down":          {"Control_StepDown"},
 	"transfer by others": {"Control_Transfer"},

@@ -91,28 +91,6 @@ _ = kv
 }
 `
 
-// aroundREADME is what the README leaves out.
-const aroundREADME = `package main
-
-import (
-	"context"
-	"log"
-	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
-	"time"
-
-	"github.com/nats-io/nats.go"
-
-	"github.com/seed-ff2cb582/leader"
-)
-
-func main() {
-%s
-}
-`
-
 // Two processes of the specification's program: one leads, and when it is
 // killed, the other.
 func TestSpecificationsUsageExampleRunsUnchanged(t *testing.T) {
@@ -133,12 +111,12 @@ func TestSpecificationsUsageExampleRunsUnchanged(t *testing.T) {
 func TestREADMEsProgramRunsAgainstAnInstalledServer(t *testing.T) {
 	t.Parallel()
 	url := natsServer(t)
-	program := build(t, url, fmt.Sprintf(aroundREADME, readme(t)))
+	program := build(t, url, readme(t))
 	a := run(t, program)
 	a.awaitLine("leading in term ")
-	other := build(t, url, strings.Replace(fmt.Sprintf(aroundREADME, readme(t)), "host-1", "host-2", 1))
-	b := run(t, other)
-	holder(t, url, "leaders", "reports", "host-1")
+	first := leads(t, url, "")
+	b := run(t, program)
+	b.awaitLine("following")
 	nc := natslab.Connect(t, url)
 	writes, err := nc.SubscribeSync("leader.leaders.reports")
 	if err != nil {
@@ -154,24 +132,49 @@ func TestREADMEsProgramRunsAgainstAnInstalledServer(t *testing.T) {
 		t.Errorf("the program ended with %v", err)
 	}
 	b.awaitLine("leading in term ")
-	if reason := reasonBefore(t, writes, "host-2"); reason != "stopped" {
-		t.Errorf("host-2 succeeded host-1 for the reason %q, want that it was stopped: a lease that runs out hands over, too", reason)
+	if reason := reasonBefore(t, writes, leads(t, url, first)); reason != "stopped" {
+		t.Errorf("the second copy leads for the reason %q, want that the first was stopped: a lease that runs out hands over, too", reason)
 	}
 }
 
-func TestREADMENamesTheImportsOfItsProgram(t *testing.T) {
+// The block of the README is the example's source, which the compiler and the
+// linter read.
+func TestREADMEShowsTheQuickstart(t *testing.T) {
 	_ = os.Getenv("LEADER_TREE") // a part of the key of Go's test cache (see the Makefile)
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	source, err := os.ReadFile(filepath.Join("..", "..", "examples", "quickstart", "main.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, _, _ := strings.Cut(string(text), "```go\n")
-	for _, path := range regexp.MustCompile(`(?m)^\t"(.+)"$`).FindAllStringSubmatch(aroundREADME, -1) {
-		if !strings.Contains(before, "`"+path[1]+"`") {
-			t.Errorf("the README does not say that its program imports %s", path[1])
-		}
+	if readme(t) != string(source) {
+		t.Error("the first Go block of the README is not examples/quickstart/main.go")
 	}
+}
+
+// leads waits until the record of the README's group names a leader other than
+// the one before, and returns it.
+func leads(t *testing.T, url, before string) (id string) {
+	t.Helper()
+	kv, err := natslab.JetStream(t, natslab.Connect(t, url)).KeyValue(natslab.Within(t), "leaders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	natslab.Eventually(t, "a leader", func(ctx context.Context) error {
+		e, err := kv.Get(ctx, "reports")
+		if err != nil {
+			return err
+		}
+		var r struct{ ID string }
+		if err := json.Unmarshal(e.Value(), &r); err != nil {
+			return err
+		}
+		if r.ID == "" || r.ID == before {
+			return fmt.Errorf("the record names %q", r.ID)
+		}
+		id = r.ID
+		return nil
+	})
+	return id
 }
 
 // reasonBefore reads what was written, of which the servers tell all, up to the
