@@ -3,7 +3,7 @@ package main
 
 import (
 	"context"
-	"log"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -16,23 +16,29 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
 
+func run(ctx context.Context) error {
 	// Wait for a server that is not there yet, and never give up.
 	nc, err := nats.Connect(nats.DefaultURL, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
+	defer nc.Close()
 	cfg := leader.ConfigFor("reports", leader.ProfileLowLatency)
 	cfg.Logger = slog.Default()
-	if err := leader.Run(ctx, nc, cfg, work); err != nil {
-		log.Fatal(err)
-	}
+	return leader.Run(ctx, nc, cfg, work)
 }
 
 // work runs while this process leads. It returns soon after ctx ends.
 func work(ctx context.Context, term leader.Term) error {
-	log.Printf("leading in term %d", term.Number)
+	fmt.Fprintf(os.Stderr, "leading in term %d\n", term.Number)
 	<-ctx.Done()
 	return nil
 }
