@@ -31,7 +31,8 @@ GORELEASER := v2.15.1
 RELEASER   := $(BIN)/goreleaser@$(GORELEASER)/goreleaser
 # The modules outside of the workspace. Each go.mod gives the reason.
 BESIDE     := tools test/labs/compare examples/operator
-packages    = $$(tools/packages.sh $1 $(BESIDE))
+# A stage whose packages cannot be listed fails, and does not run nothing.
+packages    = packages=$$(tools/packages.sh $1 $(BESIDE)) &&
 # The servers that the packages of CI's slice need.
 CISERVERS  := postgresql redis etcd chromium
 # Tests fail by their own deadlines; the limit ends a package that hangs. Linting
@@ -57,13 +58,13 @@ quick: ## after each edit: the root module in short, and its store on one NATS s
 # The explorers first, since they compute longest; four packages at a time, since
 # most wait for leases.
 test: ## test all that needs no server but NATS; Go answers from its cache for what did not change
-	@$(GOTEST) -p 4 -tags natsonly ./internal/machine $(call packages,test)
+	@$(call packages,test) $(GOTEST) -p 4 -tags natsonly ./internal/machine $$packages
 	@for program in python3 node; do command -v $$program >/dev/null || \
 		echo "test: SKIPPED, NOT TESTED: the client of leader agent for $$program, which is not here"; done
 	$(took)
 
 race: ## the same, shuffled, with the race detector, where code or tests have goroutines; then panics at random
-	@$(RACETEST) -p 3 -shuffle=on -tags natsonly $(call packages,race)
+	@$(call packages,race) $(RACETEST) -p 3 -shuffle=on -tags natsonly $$packages
 	@$(RACETEST) -p 1 -tags natsonly,faults -run 'TestFaults|TestAPanic' . ./advisory ./test/natsstore
 	$(took)
 
@@ -71,11 +72,11 @@ race: ## the same, shuffled, with the race detector, where code or tests have go
 # and records that expire: with a marker, unseen, too early.
 labs: servers ## stores, guards, page and examples on real servers, raced, and slices of the fire lab (SLICE=ci: some of it)
 ifeq ($(SLICE),ci)
-	@LEADER_SERVERS="$(CISERVERS)" $(GOTEST) -count=1 -shuffle=on -p 2 $(call packages,ci)
+	@$(call packages,ci) LEADER_SERVERS="$(CISERVERS)" $(GOTEST) -count=1 -shuffle=on -p 2 $$packages
 	go run ./test/labs/chaos --seed 588 --rounds 2 --episodes 4
 	go run ./test/labs/chaos --mutant from-the-answer
 else
-	@$(RACETEST) -shuffle=on -p 2 -tags kube $(call packages,labs)
+	@$(call packages,labs) $(RACETEST) -shuffle=on -p 2 -tags kube $$packages
 	cd test/labs/compare && GOWORK=off $(GOTEST) -count=1 ./...
 	cd examples/operator && GOWORK=off $(GOTEST) -count=1 ./...
 	$(GOTEST) -count=1 ./cmd/leader
