@@ -18,8 +18,9 @@ const (
 	ReasonAbsent = Reason(machine.ReasonAbsent)
 	// ReasonVacant: the holder released the record.
 	ReasonVacant = Reason(machine.ReasonVacant)
-	// ReasonOffered: the holder was done with the record, and offered it to
-	// this candidate.
+	// ReasonOffered: the holder handed the record over without a vacancy.
+	// Candidates of before decision 13 (docs/adr) give this reason; later ones
+	// do not.
 	ReasonOffered = Reason(machine.ReasonOffered)
 	// ReasonExpired: the holder's lease ran out.
 	ReasonExpired = Reason(machine.ReasonExpired)

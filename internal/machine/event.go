@@ -12,8 +12,8 @@ const (
 	ReasonStarted Reason = "started" // the candidate began to take part
 	ReasonAbsent  Reason = "absent"  // nobody has held the record before
 	ReasonVacant  Reason = "vacant"  // the holder had released it
-	// ReasonOffered: the holder gave the record to this candidate without a
-	// vacancy. Earlier versions did so, and advisories of theirs say it.
+	// ReasonOffered: the holder handed the record over without a vacancy. Only
+	// earlier versions give this reason, which their advisories contain.
 	ReasonOffered  Reason = "offered"
 	ReasonExpired  Reason = "expired"   // the holder's lease ran out
 	ReasonUnowned  Reason = "unowned"   // deleted or unreadable, and waited out

@@ -32,8 +32,8 @@ const (
 // the connection is by TLS: ca is a file with the certificates that vouch for
 // the agent's (default: the system's), cert and key are files with a
 // certificate of the client's own. They are read at each handshake. dc names
-// another datacenter than the agent's. What the URL does not say is taken from Consul's own environment
-// variables (CONSUL_HTTP_TOKEN, CONSUL_CACERT, …).
+// another datacenter than the agent's. Consul's own environment variables
+// (CONSUL_HTTP_TOKEN, CONSUL_CACERT, …) supply whatever the URL leaves out.
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"consul", "consuls"},

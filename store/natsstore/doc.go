@@ -71,10 +71,10 @@
 // # Permissions
 //
 // A candidate writes one key and reads two. It listens to two subjects. An
-// observer of a bucket that republishes needs to publish nothing. docs/operations.md lists the subjects
-// for each role, with what happens without each of them, and a test takes each
-// away in turn. There, too, is what permissions cannot do: the users of one
-// NATS account must trust each other.
+// observer of a bucket that republishes needs to publish nothing.
+// docs/operations.md lists the subjects for each role, with what happens
+// without each of them, and a test takes each away in turn. There, too, is what
+// permissions cannot do: the users of one NATS account must trust each other.
 //
 // The server reports a missing permission only on the connection, not in the
 // reply: a call that waits looks for it at [nats.Conn.LastError]. Where neither

@@ -25,9 +25,10 @@ const (
 	readTimeout = time.Second
 )
 
-// A hub serves all watches and listeners of a Store with one goroutine. It joins parts that know nothing of each other. The loop owns that
-// goroutine and the lock. The feeds bring writes. The registry and the views
-// know what is to be delivered to whom. The requests wait for answers.
+// A hub serves all watches and listeners of a Store with one goroutine. It
+// joins parts that know nothing of each other. The loop owns that goroutine and
+// the lock. The feeds bring writes. The registry and the views know what is to
+// be delivered to whom. The requests wait for answers.
 //
 // All of them reconcile: an event only notes what is wanted (a key is to be
 // read, a consumer was lost). Work does what is due.

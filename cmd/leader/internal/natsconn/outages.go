@@ -68,7 +68,7 @@ type outages struct {
 const (
 	// sayAgain is the time from one report of the same trouble to the next.
 	sayAgain = time.Minute
-	// maxTroubles bounds how many troubles are told apart.
+	// maxTroubles bounds the number of different troubles that are reported.
 	maxTroubles = 32
 )
 

@@ -68,7 +68,7 @@ func ending(f Flags) endFlags {
 	return endFlags{Target: f.Target, Format: f.Format, Group: f.Group, By: f.By, Yes: f.Yes}
 }
 
-// What is asked of a group takes time, too.
+// Pause keeps half of --timeout for the request itself.
 func TestASilentHolderIsWatchedForHalfOfTheTimeBeforeAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

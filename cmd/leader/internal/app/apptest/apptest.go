@@ -13,8 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// Elsewhere returns a target on a store that is no bucket of NATS: its records
-// are those of st, and it does not report when it stored them.
+// Elsewhere returns a target on a store that is no bucket of NATS. The store
+// contains the records of st and does not report when it stored them.
 func Elsewhere(st app.Registers, timeout time.Duration) app.Target {
 	driver := store.Driver{Schemes: []string{"memory"}, Form: "memory://", Open: func(context.Context, *url.URL) (store.Opened, error) {
 		return unclosed{st}, nil
