@@ -55,12 +55,12 @@ func (c *step) resolveClaim(seen *Seen) {
 		return
 	}
 	// Before the record is adopted: at a start none was seen before.
-	raced, took := seen.Kind == Held && c.s.HeldTTL > 0, c.now.since(c.s.Write.Sent)
+	counts, took := seen.Kind == Held && c.s.HeldTTL > 0, c.now.since(c.s.Write.Sent)
 	if seen.Kind == Held {
 		c.note(NoteLost)
 	}
 	c.backToWatching(seen)
-	if raced {
+	if counts {
 		c.lost(took)
 	}
 	c.s.Reason = ReasonLostRace

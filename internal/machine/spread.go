@@ -61,13 +61,13 @@ func (c *step) outrun() {
 	}
 }
 
-// within bounds a window, so that it neither wastes the lease nor turns around
-// the order in which candidates go.
+// within bounds a window where candidates differ, so that chance does not turn
+// around the order in which they go.
 func (c *step) within(window time.Duration) time.Duration {
 	if c.s.Ranked {
-		window = min(window, c.m.Yield/2)
+		return min(window, c.m.Yield/2)
 	}
-	return min(window, c.m.TTL/windowShare)
+	return window
 }
 
 // skewed picks a delay in window such that few of many who pick are early: of

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// The window is a twentieth of a lease at most, and no longer than lets those go
-// first who are preferred. A lease that ran out has one of 50 ms, or a sixtieth
-// of it, at least.
+// The window at a vacancy is the candidate's own. At a lease that ran out it is
+// 50 ms, or a sixtieth of the lease, at least. Where candidates differ it lets
+// the preferred ones go first.
 func TestTheWindowsThatSpreadCandidates(t *testing.T) {
 	const ms = time.Millisecond
 	for name, c := range map[string]struct {
@@ -23,7 +23,7 @@ func TestTheWindowsThatSpreadCandidates(t *testing.T) {
 		"no race lost, a short lease":      {600 * ms, State{}, 0, 10 * ms},
 		"a race lost":                      {time.Minute, State{Window: 24 * ms}, 24 * ms, 50 * ms},
 		"a race lost on a slow store":      {time.Minute, State{Window: 640 * ms}, 640 * ms, 640 * ms},
-		"a wide window, a short lease":     {600 * ms, State{Window: 64 * ms}, 30 * ms, 30 * ms},
+		"a race lost, a short lease":       {600 * ms, State{Window: 24 * ms}, 24 * ms, 24 * ms},
 		"a wide window behind the favored": {time.Minute, State{Window: 640 * ms, Ranked: true}, 20 * ms, 20 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {

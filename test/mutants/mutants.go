@@ -225,7 +225,7 @@ func costly() []mutant {
 			{machine + "spread.go", "\tc.s.Window = min(max(2*c.s.Window, contentionTrips*took), c.m.TTL/windowShare)\n", "\t_ = took\n"},
 		}, core("TestALostRaceWidensTheWindow")},
 		{35, "the race of a start widens the window", []edit{
-			{machine + "claim.go", "raced, took := seen.Kind == Held && c.s.HeldTTL > 0,", "raced, took := seen.Kind == Held,"},
+			{machine + "claim.go", "counts, took := seen.Kind == Held && c.s.HeldTTL > 0,", "counts, took := seen.Kind == Held,"},
 		}, core("TestALostRaceWidensTheWindow")},
 		{35, "a winner that comes late narrows no window", []edit{
 			{machine + "spread.go", "\tif c.now.Mono-c.s.FreeAt < int64(c.s.Window/2) {\n", "\tif c.s.Window >= 0 {\n"},
