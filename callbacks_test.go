@@ -68,7 +68,7 @@ func TestOnTermGetsTheTermOfItsContext(t *testing.T) {
 	})
 }
 
-// One role has one callback for its beginning.
+// A role has one callback for its start.
 func TestRoleTakesOnPromoteOrOnTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config("a")
@@ -92,13 +92,13 @@ func TestRoleTakesOnPromoteOrOnTerm(t *testing.T) {
 		}
 		mustLead(t, m.Election("x"))
 		if led.IsZero() || led != m.Election("x").Term() {
-			t.Errorf("told of %v", led)
+			t.Errorf("notified of %v", led)
 		}
 	})
 }
 
-// A second OnPromote that waits behind a first must not be told of a term that
-// ended meanwhile.
+// A second OnPromote that waits behind a first must not be called for a term
+// that ended meanwhile.
 func TestOnPromoteIsNotCalledForATermThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, a := newJournal(), candidate(t, memstore.New(), config("a"))
@@ -319,16 +319,16 @@ func TestWorkThatOutlivesDemoteTimeoutIsReportedAndBarsTheCandidate(t *testing.T
 		time.Sleep(time.Nanosecond)
 		mustLead(t, a)
 		j.demand(t, "4s overrun", "1m0s demoted")
-		// That is past: this stop is in time, and nothing is said of it, however
-		// long ago that was.
+		// The overrun is past: this stop is in time, and does not report it,
+		// however long ago it was.
 		time.Sleep(time.Hour)
 		halt(t, a)
 		j.demand(t, "4s overrun", "1m0s demoted", "1h1m1s demoted")
 	})
 }
 
-// The two wait for each other, for ever: the candidate says which waits for
-// which, and again for as long as it cannot campaign.
+// The two wait for each other, for ever: the candidate reports which waits for
+// which, and repeats that for as long as it cannot campaign.
 func TestOnPromoteThatWaitsForOnDemoteIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, end := newJournal(), make(chan struct{})
@@ -367,7 +367,7 @@ func TestOnPromoteThatWaitsForOnDemoteIsReported(t *testing.T) {
 	})
 }
 
-// As in a Role, nil is no callback.
+// As in a Role, nil means no callback.
 func TestNilCallbackIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := candidate(t, memstore.New(), config("a"))
@@ -385,7 +385,8 @@ func TestNilCallbackIsIgnored(t *testing.T) {
 	})
 }
 
-// A leader that was not told so does nothing, while nobody else may act.
+// A leader whose program does not know it does nothing, while nobody else may
+// act.
 func TestBlockingOnLeaderChangeDoesNotDelayOnPromote(t *testing.T) {
 	for name, register := range newsKinds {
 		t.Run(name, func(t *testing.T) {
@@ -432,8 +433,8 @@ func TestLastingOnPromoteDoesNotDelayOnLeaderChange(t *testing.T) {
 	})
 }
 
-// A callback that lags skips to the latest, so that one that blocks costs no
-// memory. What it hears keeps its order.
+// A callback that lags skips to the latest, so that a blocked callback costs no
+// memory. Its calls keep their order.
 func TestSlowOnLeaderChangeSkipsToTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -568,7 +569,7 @@ func TestOnLeaderChangeThatOutlivesAStopIsReported(t *testing.T) {
 // A follower that may not campaign asks to be woken at the end of the leader's
 // lease for its observers alone. They are to hear of it also if a hook has
 // outlasted that instant.
-func TestHookThatOutlastsTheLeaseHidesItsEndFromNobody(t *testing.T) {
+func TestHookThatOutlastsTheLeaseDoesNotHideItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j, cfg := memstore.New(), newJournal(), config("b")
 		cfg.HealthChecker, cfg.HealthCheckInterval, cfg.MaxConsecutiveFailures = unfit(), heartbeat, 1

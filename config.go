@@ -33,9 +33,8 @@ const MaxTTL = leadership.MaxTTL
 // costs terms.
 const MinTTL = 50 * time.Millisecond
 
-// DefaultClockDrift is how far the rates of clocks are assumed to be off if the
-// configuration says nothing: 10 %. chrony may slew a clock by 8.3 %
-// (maxslewrate).
+// DefaultClockDrift is how far the rates of clocks are assumed to differ by
+// default: 10 %. chrony may slew a clock by 8.3 % (maxslewrate).
 const DefaultClockDrift = leadership.DefaultDrift
 
 // MaxConnectionParams is how many bytes of ElectionConfig.ConnectionParams a
@@ -56,8 +55,8 @@ type ElectionConfig struct {
 	// is required with NATS and unused by NewElectionWithStore.
 	Bucket string
 	// Group names the election, and is the record's key: see store.ValidKey for
-	// the alphabet. Keys that begin with "_ctl." belong to the control records.
-	// Required.
+	// the alphabet. Names that begin with "_ctl.", "_ran." or "_drain." belong to
+	// the keys beside the record. Required.
 	Group string
 	// InstanceID names this candidate, unlike any other of the group. 1 to 256
 	// bytes of printable text. Required.
@@ -75,19 +74,19 @@ type ElectionConfig struct {
 	// vacancy and when a lease has run out: each of the others waits up to 50
 	// ms for every candidate that is preferred to it.
 	Priority int
-	// AllowPriorityTakeover lets this candidate ask a leader of lower standing
-	// to hand over to it, and, as the leader, do so when it is asked: its work
-	// stops first, as with Transfer. No leader is forced. Nobody asks, nor
-	// hands over, before the leader has served MinTenure. It needs the right to
-	// write the group's control record (key _ctl.<group>).
+	// AllowPriorityTakeover lets this candidate ask a leader with a lower
+	// priority to hand over to it, and, as the leader, do so when it is asked:
+	// its work stops first, as with Transfer. No leader is forced. A candidate
+	// neither asks nor hands over before the leader has served MinTenure. It
+	// needs the right to write the group's control record (key _ctl.<group>).
 	AllowPriorityTakeover bool
 	// MinTenure is how long a leader leads at least before it is taken over, so
 	// that candidates that come and go do not make leadership flap. Default: 10
 	// × TTL.
 	MinTenure time.Duration
-	// Version, optional, is that of this program, as dotted numbers: "1.12.0",
-	// "v2.0.0-rc.1". It is written into the record. At most 64 letters, digits
-	// and .+-_.
+	// Version, optional, is the version of this program, as dotted numbers:
+	// "1.12.0", "v2.0.0-rc.1". It is written into the record. At most 64
+	// letters, digits and .+-_.
 	Version string
 	// VersionPolicy, if set, prefers candidates by Version first and by
 	// Priority second. All candidates of a group should have the same policy.
@@ -96,14 +95,13 @@ type ElectionConfig struct {
 	Campaign CampaignConfig
 	// Logger receives what happens. Nil: silent.
 	Logger *slog.Logger
-	// Address, optional, tells clients where they reach this candidate when it
-	// leads.
+	// Address, optional, is where clients reach this candidate when it leads.
 	Address string
-	// ConnectionParams, optional, is what clients need besides Address to
-	// connect to this candidate when it leads: bytes that mean nothing to the
-	// election, such as a gRPC service config. At most MaxConnectionParams.
-	// They are written with each renewal: the fewer the better. Everybody who
-	// may read the bucket sees them.
+	// ConnectionParams, optional, is what clients need in addition to Address
+	// to connect to this candidate when it leads: bytes that the election does
+	// not interpret, such as a gRPC service config. At most
+	// MaxConnectionParams. They are written with each renewal: the fewer the
+	// better. Everybody who may read the bucket sees them.
 	ConnectionParams []byte
 	// Meta, optional, is written into the record, for people and observers.
 	Meta map[string]string
@@ -112,12 +110,12 @@ type ElectionConfig struct {
 	ConnectionTimeout time.Duration
 	// DisconnectGracePeriod is how long a leader keeps its term after the store
 	// reported its connection lost. The trust window ends the term in any case.
-	// With a grace period this candidate does not campaign while the report
-	// stands, since it could not keep what it wins. Default 0: a lost
+	// With a grace period this candidate does not campaign while the connection
+	// is reported lost, since it could not keep what it wins. Default 0: a lost
 	// connection by itself ends nothing and keeps nobody from campaigning.
 	DisconnectGracePeriod time.Duration
 
-	// Fencing says how Do and the background validate the token.
+	// Fencing is how Do and the background validate the token.
 	Fencing FencingConfig
 
 	// HealthChecker, optional, is asked each HealthCheckInterval whether this
@@ -142,14 +140,14 @@ type ElectionConfig struct {
 	// safest: see natsstore.EnsureBucket.
 	BucketAutoCreate bool
 	// Replicas is how many servers keep a bucket that BucketAutoCreate makes: 1
-	// to 5. Where a server that stands alone cannot keep as many, Start says so;
-	// where servers of a cluster are down, the election waits for them. A bucket
-	// that exists is left as it is, and Start warns if it has another number.
-	// Default: 3, or 1 where the server stands alone.
+	// to 5. Start returns an error if a single server without a cluster cannot
+	// keep as many; if servers of a cluster are down, the election waits for
+	// them. An existing bucket is not changed, and Start warns if it has
+	// another number. Default: 3, or 1 on a single server.
 	Replicas int
-	// BucketMaxBytes bounds the size of a bucket that BucketAutoCreate makes, in
-	// bytes; 0 is no bound. Some accounts demand one. A bucket that is full
-	// refuses renewals, and a record takes some hundred bytes.
+	// BucketMaxBytes bounds the size of a bucket that BucketAutoCreate makes,
+	// in bytes; 0 means no bound. Some accounts require one. A bucket that is
+	// full refuses renewals, and a record takes some hundred bytes.
 	BucketMaxBytes int64
 	// JetStreamDomain is the JetStream domain in which the bucket lives. Across
 	// leaf nodes it should be given: the same bucket name in two domains is two
@@ -164,13 +162,14 @@ type ElectionConfig struct {
 	// fraction. More than 0 and at most 0.3; default DefaultClockDrift. All
 	// candidates of a group must use the same.
 	ClockDrift float64
-	// ForeignTTL is how long a lease is believed to be of which the record says
-	// nothing: what another program wrote there, or somebody by hand. From TTL
-	// to MaxTTL. It should be the longest of that program's leases and of the
-	// TTLs of the group: a leader by a longer lease may find another leading
-	// beside it. Default: the age at which the bucket drops records, if it
-	// does, or else TTL, with a warning when such a record is met. Where the
-	// bucket drops records, no more than that age is believed in any case.
+	// ForeignTTL is the lease length to assume for a record that does not
+	// contain it: one that another program wrote there, or somebody by hand.
+	// From TTL to MaxTTL. It should be the longest of that program's leases and
+	// of the TTLs of the group: a leader by a longer lease may find another
+	// leading beside it. Default: the age at which the bucket drops records, if
+	// it does, or else TTL, with a warning when such a record is met. Where the
+	// bucket drops records, a lease is never assumed to be longer than that
+	// age.
 	ForeignTTL time.Duration
 	// AcquireGrace is the cool-down: hold the record, but lead only after TTL ×
 	// (1 + ClockDrift). It keeps two leaders apart even where the store forgets
@@ -179,11 +178,11 @@ type ElectionConfig struct {
 	// DemoteTimeout is how long the release waits for OnPromote and OnDemote to
 	// return after a term ended. Default: the larger of TTL and 5 seconds.
 	DemoteTimeout time.Duration
-	// Hooks tell metrics and traces what happens.
+	// Hooks report what happens to metrics and traces.
 	Hooks Hooks
 }
 
-// FencingConfig says how the token is validated. The zero value caches it.
+// FencingConfig is how the token is validated. The zero value caches it.
 type FencingConfig struct {
 	// ValidationInterval is how often a leader validates its token in the
 	// background, by a renewal that the store acknowledges. 0: the heartbeat
@@ -218,10 +217,10 @@ type RetryConfig struct {
 	Jitter float64
 }
 
-// A VersionPolicy says which versions of the program are preferred as leaders,
-// for rollouts: while both run, the older one leads until the last of it is
-// gone (PreferOlder), or the newer one takes over as soon as it is there
-// (PreferNewer). Kubernetes' coordinated leader election calls the former
+// A VersionPolicy determines which versions of the program are preferred as
+// leaders, for rollouts: while both run, the older one leads until the last of
+// it is gone (PreferOlder), or the newer one takes over as soon as it is there
+// (PreferNewer). Kubernetes' coordinated leader election has PreferOlder as
 // OldestEmulationVersion.
 type VersionPolicy uint8
 
@@ -247,16 +246,16 @@ type CampaignConfig struct {
 	Splay time.Duration
 	// Backoff is how much longer a candidate that was not the last to lead
 	// leaves a vacancy or an expired lease alone. It doubles with each term of
-	// another, up to MaxBackoff, and is forgotten with a term of one's own. So
-	// leadership comes back to the last leader after short troubles, and
-	// failover takes that much longer.
+	// another, up to MaxBackoff, and is forgotten with the candidate's next own
+	// term. So leadership comes back to the last leader after short troubles,
+	// and failover takes that much longer.
 	Backoff time.Duration
 	// MaxBackoff is the longest backoff. Default: Backoff, which then does not
 	// grow.
 	MaxBackoff time.Duration
 }
 
-// AcquireGrace says whether a new leader cools down before it is promoted.
+// AcquireGrace controls whether a new leader cools down before it is promoted.
 type AcquireGrace uint8
 
 // The settings of AcquireGrace.
@@ -278,10 +277,10 @@ const (
 // A HealthChecker reports whether an instance is fit to lead.
 type HealthChecker interface {
 	// Check returns true if the instance is healthy. It must respect ctx, which
-	// ends after HealthCheckTimeout and when the election is told to stop. Stop
-	// waits for a check that is under way, so that it may not outlive what it
-	// looks at, but for one that ignores ctx no longer than until its
-	// HealthCheckTimeout has passed.
+	// ends after HealthCheckTimeout and when the election is asked to stop.
+	// Stop waits for a check that is under way, so that the check does not
+	// outlive what it looks at; it waits for a check that ignores ctx no longer
+	// than until its HealthCheckTimeout has passed.
 	Check(ctx context.Context) bool
 }
 
@@ -311,12 +310,11 @@ func def[T comparable](field *T, value T) {
 }
 
 // Validate reports every rule that the configuration breaks, as one error that
-// matches ErrInvalidConfig, or nil. NewElection calls it, and demands a bucket
-// besides.
+// matches ErrInvalidConfig, or nil. NewElection calls it, and also requires a
+// bucket.
 func (c ElectionConfig) Validate() error { return c.validate(false, "", true) }
 
-// validate checks the configuration together with what the caller has to give
-// besides.
+// validate checks the configuration together with the caller's other argument.
 func (c ElectionConfig) validate(onNATS bool, what string, given bool) error {
 	var v validator
 	v.check(given, what, nil, "must not be nil")
@@ -340,6 +338,10 @@ func (c ElectionConfig) validateNames(v *validator) {
 		"must be 1 to 256 letters, digits or -_=/. without a dot at an end or two in a row")
 	v.check(!strings.HasPrefix(c.Group, record.ControlKey("")), "Group", c.Group,
 		`must not begin with "_ctl.", the prefix of control records`)
+	v.check(!strings.HasPrefix(c.Group, record.RanPrefix), "Group", c.Group,
+		`must not begin with "_ran.", which the keys of runs contain`)
+	v.check(!strings.HasPrefix(c.Group, record.DrainPrefix), "Group", c.Group,
+		`must not begin with "_drain.", which the keys of drained instances contain`)
 	v.check(len(c.Group) <= store.MaxKey-len(record.ControlKey("")), "Group", c.Group,
 		"must leave room for the prefix of its control record: at most 251 bytes")
 	v.check(c.InstanceID != "", "InstanceID", c.InstanceID, "is required")
@@ -414,7 +416,7 @@ func (c ElectionConfig) validateRecord(v *validator) {
 	for k, v := range c.Meta {
 		meta += len(k) + len(v)
 	}
-	// One fault is told: that of the field which takes most of the room.
+	// Report one field: the one that takes most of the room.
 	rule, params := "makes the record too large: "+err.Error(), base64.StdEncoding.EncodedLen(len(c.ConnectionParams))
 	switch max(len(c.Address), params, meta) {
 	case meta:
@@ -426,7 +428,7 @@ func (c ElectionConfig) validateRecord(v *validator) {
 	}
 }
 
-// bytesOf stands in an error for a value that is too long to be shown.
+// bytesOf replaces a value in an error that is too long to be shown.
 func bytesOf(n int) string { return fmt.Sprintf("(%d bytes)", n) }
 
 var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
@@ -461,8 +463,8 @@ func (c ElectionConfig) engine() engine.Config {
 }
 
 // text returns a string as others read it in a record, which is JSON: with
-// U+FFFD for each byte that is not of UTF-8. What a leader says of itself must
-// be what others say of it: who compares the two would find a change each time.
+// U+FFFD for each byte that is not UTF-8. A leader's status must equal what
+// others read: otherwise a comparison of the two would find a change each time.
 func text(s string) string { return string([]rune(s)) }
 
 // texts is a copy of a map, likewise.

@@ -62,6 +62,7 @@ func TestEveryRuleOfTheConfigurationIsEnforced(t *testing.T) {
 		"a group with two dots":        {func(c *cfg) { c.Group = "a..b" }, []string{"Group"}},
 		"a group in another script":    {func(c *cfg) { c.Group = "führung" }, []string{"Group"}},
 		"a control record":             {func(c *cfg) { c.Group = "_ctl.g" }, []string{"Group"}},
+		"a run":                        {func(c *cfg) { c.Group = "_ran.g" }, []string{"Group"}},
 		"a group of 252 bytes":         {func(c *cfg) { c.Group = strings.Repeat("g", 252) }, []string{"Group"}},
 		"a group beyond all keys":      {func(c *cfg) { c.Group = strings.Repeat("g", 5000) }, []string{"Group"}},
 		"no instance":                  {func(c *cfg) { c.InstanceID = "" }, []string{"InstanceID"}},
@@ -171,7 +172,7 @@ func TestEveryRuleOfTheConfigurationIsEnforced(t *testing.T) {
 			}
 			for _, f := range faults(err) {
 				if f.Rule == "" || f.Value == nil || !strings.Contains(err.Error(), f.Error()) {
-					t.Errorf("%+v is not told in\n%v", f, err)
+					t.Errorf("%+v is not reported in\n%v", f, err)
 				}
 			}
 		})
@@ -399,7 +400,7 @@ func TestProfileDoesNotHideWrongValues(t *testing.T) {
 		}
 	}
 	if got := (leader.ElectionConfig{}).WithProfile(leader.Profile(9)); got.TTL != 0 {
-		t.Errorf("what is no profile filled in a TTL of %v", got.TTL)
+		t.Errorf("an unknown profile filled in a TTL of %v", got.TTL)
 	}
 }
 
@@ -424,8 +425,8 @@ func TestProfileIsChosenByItsName(t *testing.T) {
 }
 
 // profileOutages is how long each profile's terms survive a store that takes no
-// writes, whenever in the interval between two renewals it begins.
-// docs/operations.md and the constants' documentation say so.
+// writes, wherever in the interval between two renewals the outage begins.
+// docs/operate/tuning.md and the constants' documentation contain the same values.
 var profileOutages = map[leader.Profile]time.Duration{
 	leader.ProfileLowLatency:     1400 * time.Millisecond,
 	leader.ProfileStable:         11 * time.Second,
@@ -484,16 +485,16 @@ func (u *unwritable) CompareAndSwap(ctx context.Context, w store.Write) (uint64,
 	return 0, store.ErrTransient
 }
 
-// TestTableOfProfilesInTheHandbookIsCurrent holds the table in docs/operations.md to the
+// TestTableOfProfilesInTheHandbookIsCurrent holds the table in docs/operate/tuning.md to the
 // code.
 func TestTableOfProfilesInTheHandbookIsCurrent(t *testing.T) {
 	want := profileTable()
-	doc, err := os.ReadFile("docs/operations.md")
+	doc, err := os.ReadFile("docs/operate/tuning.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(doc, []byte(want)) {
-		t.Errorf("docs/operations.md does not have this table:\n%s", want)
+		t.Errorf("docs/operate/tuning.md does not have this table:\n%s", want)
 	}
 }
 

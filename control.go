@@ -19,11 +19,11 @@ import (
 
 // Errors of a Control, for errors.Is.
 var (
-	// ErrNoLeader: nobody led whom one could ask, or nobody took over before
-	// the context ended.
+	// ErrNoLeader: there was no leader to ask, or nobody took over before the
+	// context ended.
 	ErrNoLeader = errors.New("leader: nobody leads")
 	// ErrTermOver: the term that a request names ended otherwise: before the
-	// request, or for a reason of its own.
+	// request, or for another reason.
 	ErrTermOver = errors.New("leader: the term is over, and not by this request")
 	// ErrNotSuccessor: the leader handed over as it was asked to, but another
 	// candidate than the successor took over.
@@ -31,15 +31,16 @@ var (
 )
 
 // A Control puts requests of operators to the leaders of groups, for programs
-// that do not take part in the elections: step down, hand over, pause, resume.
-// Requests stand in the control record of each group, beside the record of the
-// leader, which nobody but the leader touches. A user that may write the
-// control record may ask: see the permissions in docs/operations.md. An error
-// of a missing permission matches store.ErrPermanent and names it.
+// that do not take part in the elections: step down, hand over, pause, resume, and
+// drain an instance.
+// The control record of each group contains the requests. It is beside the
+// record of the leader, which nobody but the leader writes. A user that may
+// write the control record may ask: see the permissions in docs/operate/permissions.md.
+// An error of a missing permission matches store.ErrPermanent and names it.
 //
-// Who asked and why is written into the vacancy that a leader leaves, and so
-// reaches every candidate and observer (LeaderInfo.By and Why), their logs and
-// hooks.
+// The leader copies the name of the requester and the reason into the vacancy
+// that it leaves. So they reach every candidate and observer (LeaderInfo.By and
+// Why), their logs and hooks.
 //
 // A zero Control is of no use: see [NewControl]. The methods may be called
 // concurrently, also by several programs: each change is a compare-and-swap
@@ -52,8 +53,8 @@ type Control struct {
 }
 
 // NewControl returns a Control of the groups in a NATS key-value bucket. by
-// says who asks, for people: 1 to 256 bytes of printable text. The connection
-// stays the caller's. For a bucket in a JetStream domain use
+// names the requester, for people: 1 to 256 bytes of printable text. The
+// connection stays the caller's. For a bucket in a JetStream domain use
 // [NewControlWithStore].
 func NewControl(nc *nats.Conn, bucket, by string) (*Control, error) {
 	st, release, err := borrowed(nc, bucket)
@@ -90,10 +91,10 @@ type Operation string
 
 // The operations.
 const (
-	// OpStepDown asks the leader to stop its work and release. It stands back
-	// then, until another has led.
+	// OpStepDown asks the leader to stop its work and release. The leader then
+	// stays back until another has led.
 	OpStepDown Operation = record.OpStepDown
-	// OpTransfer is OpStepDown with a successor, to whom the other candidates
+	// OpTransfer is OpStepDown with a successor, to which the other candidates
 	// give a head start.
 	OpTransfer Operation = record.OpTransfer
 	// OpPause keeps every candidate of the group from leading until OpResume,
@@ -105,7 +106,7 @@ const (
 
 // A Request is what an operator asks of a group.
 type Request struct {
-	// Op is what is asked for, and Group of whom.
+	// Op is the request, and Group its addressee.
 	Op    Operation
 	Group string
 	// Term is the number of the term that OpStepDown and OpTransfer are meant
@@ -116,7 +117,7 @@ type Request struct {
 	// Successor is the InstanceID of the candidate to hand over to, for
 	// OpTransfer.
 	Successor string
-	// By says who asks. Default: the name that the Control was made with.
+	// By names the requester. Default: the name that the Control was made with.
 	By string
 	// Why is for people: at most 512 bytes of UTF-8 without control characters.
 	Why string
@@ -158,8 +159,8 @@ func (c *Control) Transfer(ctx context.Context, group, successor, why string) (H
 	return c.Ask(ctx, Request{Op: OpTransfer, Group: group, Successor: successor, Why: why})
 }
 
-// Pause is Ask with OpPause. A group that is paused already stays so in the
-// name of whoever paused it first.
+// Pause is Ask with OpPause. A group that is paused already keeps the name and
+// reason of its first pause.
 func (c *Control) Pause(ctx context.Context, group, why string) (Handover, error) {
 	return c.Ask(ctx, Request{Op: OpPause, Group: group, Why: why})
 }
@@ -173,9 +174,9 @@ func (c *Control) Resume(ctx context.Context, group string) (Handover, error) {
 // effect. It returns the request as it was made, with the term that it names.
 // If that is given, nothing but the control record is read.
 //
-// Errors are ErrInvalidConfig, ErrNoLeader, and those of the store: one that
-// matches store.ErrUnknown means that the request may have been made. Failures
-// that may pass are tried again until ctx is done.
+// Errors are ErrInvalidConfig, ErrNoLeader, and the errors of the store: an
+// error that matches store.ErrUnknown means that the request may have been
+// made. Failures that may pass are tried again until ctx is done.
 func (c *Control) File(ctx context.Context, r Request) (Request, error) {
 	r, err := c.signed(r)
 	if err == nil && r.anyTerm() {
@@ -226,20 +227,19 @@ type ControlState struct {
 	// Group is the group's name.
 	Group string
 	// Leader is who holds the record, or why nobody does. A record does not
-	// tell its age: that of a leader which has just died reads like any other,
-	// and Until is counted from now.
+	// show its age: the record of a leader which has just died reads like any
+	// other, and Until is counted from now.
 	Leader LeaderInfo
-	// Revision is that of the group's record, 0 if the store knows nothing of
-	// it.
+	// Revision is the revision of the group's record, 0 if the store has none.
 	Revision uint64
-	// Lease is for how long others leave the record alone from when it arrives,
-	// 0 if nobody holds it or if it does not say so.
+	// Lease is how long others leave the record alone from its arrival, 0 if
+	// nobody holds it or if it does not contain a lease.
 	Lease time.Duration
 	// Vacant reports that the record is a vacancy, which candidates claim at
 	// once.
 	Vacant bool
-	// Paused tells that the group is paused, PausedBy and PausedWhy by whom and
-	// for what reason.
+	// Paused reports that the group is paused, PausedBy and PausedWhy by which
+	// operator and for what reason.
 	Paused    bool
 	PausedBy  string
 	PausedWhy string
@@ -288,7 +288,7 @@ func (c *Control) seen(ctx context.Context, group string) (LeaderInfo, error) {
 	return infoOf(info), nil
 }
 
-// get reads until an answer comes, a failure is for good, or ctx is done.
+// get reads until an answer comes, a failure is permanent, or ctx is done.
 func (c *Control) get(ctx context.Context, key string) (store.Entry, error) {
 	for attempt := 1; ; attempt++ {
 		entry, err := c.tryGet(ctx, key)
@@ -307,7 +307,7 @@ func (c *Control) tryGet(ctx context.Context, key string) (store.Entry, error) {
 	return c.st.Get(ctx, key)
 }
 
-// describe says in words who leads or why nobody does.
+// describe describes in words who leads or why nobody does.
 func describe(info LeaderInfo) string {
 	if info.ID != "" {
 		return fmt.Sprintf("%q leads, term %d", info.ID, info.Term)

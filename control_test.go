@@ -75,7 +75,7 @@ func TestControlRequestsAreObeyedByTheTermTheyName(t *testing.T) {
 	}
 }
 
-// The request still stands in the register when the candidate leads again.
+// The register still contains the request when the candidate leads again.
 func TestControlRequestDoesNotDeposeALaterTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -91,8 +91,8 @@ func TestControlRequestDoesNotDeposeALaterTerm(t *testing.T) {
 	})
 }
 
-// What the leader hears first of its own loss says why; the vacancy that
-// follows says who asked besides.
+// The leader's first report of its own loss contains the reason; the vacancy
+// that follows also contains who asked.
 func TestPausedLeaderSeesWhoPausedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := candidate(t, memstore.New(), config("a"))
@@ -163,7 +163,7 @@ func TestStepDownReturnsWhenAnotherLeads(t *testing.T) {
 	})
 }
 
-// gated delays the follower's claims, so that whoever watches sees the vacancy.
+// gated delays the follower's claims, so that observers see the vacancy.
 func gated(t *testing.T, delay time.Duration) *faultstore.Faults {
 	return network(t, func(c faultstore.Call) (f faultstore.Fate) {
 		if c.Op == faultstore.CompareAndSwap && c.Key == "g" && c.Client == "b" {
@@ -226,10 +226,10 @@ func whoAskedReachesEverybody(t *testing.T, op leader.Operation, reason leader.R
 		t.Errorf("the follower heard %+v", heard)
 	}
 	if lost.Reason != reason || lost.By != "alice" || lost.Why != "new kernel" || lost.Term != term {
-		t.Errorf("the hook was told %+v", lost)
+		t.Errorf("the hook got %+v", lost)
 	}
 	if !strings.Contains(log.String(), `by=alice why="new kernel"`) {
-		t.Errorf("the log says\n%s", &log)
+		t.Errorf("the log contains\n%s", &log)
 	}
 }
 
@@ -246,12 +246,12 @@ func TestTransferReturnsWhenTheSuccessorLeads(t *testing.T) {
 	})
 }
 
-func TestTransferToNobodyReturnsTheActualSuccessor(t *testing.T) {
+func TestTransferToAMissingSuccessorReturnsTheActualOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
 		h, err := control(t, st).Transfer(lasting(t, time.Minute), "g", "nobody", "")
-		if !errors.Is(err, leader.ErrNotSuccessor) || h.To.ID != "b" || !h.Obeyed || h.Gap < ttl/2 || h.Gap > ttl/2+spread {
+		if !errors.Is(err, leader.ErrNotSuccessor) || h.To.ID != "b" || !h.Obeyed || h.Gap < ttl/2 || h.Gap > ttl/2+contention {
 			t.Fatalf("%v: %+v", err, h)
 		}
 		mustLead(t, b, a)
@@ -361,7 +361,7 @@ func TestStepDownEndsWithItsContextAndReturnsItsProgress(t *testing.T) {
 		}
 		h, err = control(t, st).StepDown(lasting(t, 2*time.Second), "g", "")
 		if !errors.Is(err, leader.ErrNoLeader) || !errors.Is(err, context.DeadlineExceeded) || !h.Obeyed || h.To.ID != "" {
-			t.Errorf("while it stands back: %v: %+v", err, h)
+			t.Errorf("while it stays back: %v: %+v", err, h)
 		}
 	})
 }
@@ -430,18 +430,18 @@ func TestPauseLastsUntilResumeForLaterCandidatesToo(t *testing.T) {
 	})
 }
 
-func TestPausedGroupShowsByWhomAndWhy(t *testing.T) {
+func TestPausedGroupShowsOperatorAndReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		c := control(t, st)
-		// One that has never had a leader says it, too.
+		// A group that has never had a leader shows the pause, too.
 		if _, err := c.Pause(lasting(t, time.Minute), "g", "not yet"); err != nil {
 			t.Fatal(err)
 		}
 		if s := state(t, c); !s.Paused || s.PausedBy != "ops" || s.PausedWhy != "not yet" || s.Leader.Reason != leader.ReasonAbsent {
 			t.Errorf("%+v", s)
 		}
-		// Who pauses it again changes nothing.
+		// A second pause changes nothing.
 		if _, err := c.Ask(lasting(t, time.Minute), leader.Request{Op: leader.OpPause, Group: "g", By: "eve"}); err != nil {
 			t.Fatal(err)
 		}
@@ -456,7 +456,7 @@ func TestPausedGroupShowsByWhomAndWhy(t *testing.T) {
 		if s := state(t, c); s.Paused || s.PausedBy != "" {
 			t.Errorf("%+v", s)
 		}
-		// An observer that comes late is told, too.
+		// An observer that comes late learns of the pause, too.
 		if _, err := c.Pause(lasting(t, time.Minute), "g", "migration"); err != nil {
 			t.Fatal(err)
 		}
@@ -513,7 +513,7 @@ func TestControlRequestEndsWhenItsRecordCannotBeReadAnyMore(t *testing.T) {
 		})
 		c := control(t, net.Client("ops"))
 		asked := make(chan error)
-		go func() { // nobody stands, so nobody takes over
+		go func() { // there is no candidate, so nobody takes over
 			_, err := c.Resume(t.Context(), "g")
 			asked <- err
 		}()
@@ -609,7 +609,7 @@ func TestMalformedControlRecordIsReplaced(t *testing.T) {
 }
 
 // An operator that was cut off has seen no renewal, and knows nothing: the
-// leader may be at its work still. Whoever runs something after a pause relies
+// leader may still be at work. Programs that run something after a pause rely
 // on that.
 func TestPauseDoesNotTakeItsOwnSilenceForTheLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -632,8 +632,9 @@ func TestPauseDoesNotTakeItsOwnSilenceForTheLeaders(t *testing.T) {
 	})
 }
 
-// And who is cut off for good is not told that nobody leads.
-func TestPauseIsNotOverWhileNothingIsSeen(t *testing.T) {
+// And an operator that is cut off permanently does not conclude that nobody
+// leads.
+func TestPauseDoesNotReturnWhileItsOperatorIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		a := candidate(t, f.Client("a"), config("a"))
@@ -705,7 +706,7 @@ func TestPauseIsNotOverByAStaleRead(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, boom)
 		defer cancel()
 		_, err = control(t, b).Pause(ctx, "g", "")
-		// Both are told: what ended the context, and its error.
+		// The error contains both: what ended the context, and its error.
 		if !errors.Is(err, boom) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
@@ -731,7 +732,7 @@ func TestPauseEndsWhereTheRecordIsGone(t *testing.T) {
 	})
 }
 
-// controlOf reads what stands in the group's control record.
+// controlOf reads the group's control record.
 func controlOf(t *testing.T, e store.Entry) record.Control {
 	t.Helper()
 	c, ok := record.ReadControl(e)
@@ -825,7 +826,7 @@ func TestStaleReadOfTheControlRecordDoesNotPassForTheEffect(t *testing.T) {
 		paused("first")
 		time.Sleep(2 * time.Second)
 		resumed()
-		paused("second") // the first pause seems to stand still
+		paused("second") // the first pause seems not to move
 		time.Sleep(2 * time.Second)
 		resumed()
 		time.Sleep(2 * time.Second)
@@ -917,8 +918,8 @@ func TestControlRequestResolvesALostAnswerByALaterWrite(t *testing.T) {
 }
 
 // Operators and candidates write the same record over a network that does all
-// it can. Whatever was acknowledged and not replaced stands at the end, and
-// nobody's part is lost to another's.
+// it can. The record finally contains whatever was acknowledged and not
+// replaced, and no writer's part is lost to another's.
 func TestControlRecordKeepsThePartsOfManyWriters(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -939,7 +940,8 @@ func manyWriters(t *testing.T, seed uint64) {
 			if _, err := pauses.File(ctx, leader.Request{Op: op, Group: "g"}); err != nil {
 				t.Errorf("%s: %v", op, err)
 			}
-			// Nobody else pauses or resumes: what was acknowledged stands.
+			// Only this writer pauses and resumes: the last acknowledged state
+			// remains.
 			if c, _ := record.ReadControl(net.Entry(key)); (c.Paused != nil) != (op == leader.OpPause) {
 				t.Errorf("after %s: %+v", op, c.Paused)
 			}
@@ -1002,7 +1004,7 @@ func TestControlRequestBacksOffHoweverLongTheOutage(t *testing.T) {
 	})
 }
 
-// Whoever watches the record may know of a term before the leader does, whose
+// An observer of the record may know of a term before the leader does, whose
 // acknowledgement is still on its way.
 func TestControlRequestBeforeTheAcknowledgementOfTheClaimIsObeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -1021,7 +1023,7 @@ func TestControlRequestBeforeTheAcknowledgementOfTheClaimIsObeyed(t *testing.T) 
 			t.Fatal(err)
 		}
 		started(t, e)
-		defer e.Stop() //nolint:errcheck // what it says is judged elsewhere
+		defer e.Stop() //nolint:errcheck // its error is judged elsewhere
 		time.Sleep(100 * time.Millisecond)
 		term := net.Entry("g").Revision
 		if term == 0 || e.IsLeader() {
@@ -1055,10 +1057,10 @@ func TestLoneCandidateLeadsAgainAtOnceWhenItsGroupIsResumed(t *testing.T) {
 	})
 }
 
-// Something that nobody can read is written over a pause. Those that know of
-// the pause stay paused and say so, and those that start later lead the group
+// Unreadable data is written over a pause. Candidates that know of the pause
+// stay paused and report it, and candidates that start later lead the group
 // until it is paused again.
-func TestPauseThatIsWrittenOverStandsForThoseThatKnowOfIt(t *testing.T) {
+func TestOverwrittenPauseHoldsForCandidatesThatKnowIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j, cfg := memstore.New(), newJournal(), config("a")
 		cfg.Hooks.Note = func(n leader.Note) {
@@ -1090,8 +1092,8 @@ func TestPauseThatIsWrittenOverStandsForThoseThatKnowOfIt(t *testing.T) {
 	})
 }
 
-// What nobody can read keeps nobody from leading for longer than a lease, and
-// is told of.
+// An unreadable control record delays leading by at most a lease, and is
+// reported.
 func TestUnreadableControlRecordOnlyDelaysTheFirstLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j, cfg := memstore.New(), newJournal(), config("a")
@@ -1147,9 +1149,9 @@ func TestControlRecordKeepsUnknownFields(t *testing.T) {
 // A store that has no watch.
 type unwatched struct{ store.Store }
 
-// Each poll of the control record says again what another candidate said once.
-// Taken for news, it kept those that are its like silent for good, even when it
-// had gone.
+// Each poll of the control record repeats a message that another candidate sent
+// once. Taken for news, it silenced candidates of the same priority
+// permanently, even when the sender had gone.
 func TestPolledControlRecordIsTakenInOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -1216,7 +1218,7 @@ func TestPollingCandidateThatMayNotReadItsControlRecordGoesOnWithoutIt(t *testin
 		mustLead(t, a)
 		time.Sleep(10 * ttl)
 		if n := notes.Load(); n != 1 {
-			t.Errorf("it was said %d times that the control record cannot be read", n)
+			t.Errorf("the unreadable control record was reported %d times", n)
 		}
 	})
 }
@@ -1250,10 +1252,10 @@ func TestPollingCandidateThatMayNotReadItsRecordReportsIt(t *testing.T) {
 		time.Sleep(2*time.Minute + heartbeat/2)
 		mustNotLead(t, a)
 		if err := a.Status().LastError; !errors.Is(err, store.ErrPermanent) {
-			t.Errorf("the status says %v of reads that fail for good", err)
+			t.Errorf("the status shows %v for reads that fail permanently", err)
 		}
 		if n := notes.Load(); n != 3 {
-			t.Errorf("it was said %d times in two minutes that the record cannot be read, want one a minute", n)
+			t.Errorf("the unreadable record was reported %d times in two minutes, want one a minute", n)
 		}
 		st.refuses.Store(false)
 		time.Sleep(2 * wait)

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// blowUp has the election's goroutine panic in code of ours.
+// blowUp makes the election's goroutine panic in our own code.
 func blowUp(e Election) {
 	candidate := e.(election).c //nolint:errcheck,forcetypeassert // there is no other
 	done, cancel := context.WithCancel(context.Background())
@@ -33,8 +33,8 @@ func TestRunReturnsAnInternalPanic(t *testing.T) {
 	})
 }
 
-// A role whose election has crashed stays, stopped, and says why; it leaves
-// room for others, and can be added anew.
+// A role whose election has crashed stays, stopped, and reports why; it leaves
+// room for others, and can be added again.
 func TestCrashedRoleReportsItAndCanBeAddedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := NewRoleManagerWithStore(memstore.New(), RoleManagerConfig{
@@ -136,7 +136,7 @@ func TestRoleWhoseElectionHasEndedIsNotAskedFor(t *testing.T) {
 	})
 }
 
-// What was known before a lease ran out does not show that it did: the request
+// A read from before a lease ran out does not show that it did: the request
 // itself may have taken as long.
 func TestLeaseThatWasNotReadAfterItsEndHasNotRunOut(t *testing.T) {
 	now := time.Now()

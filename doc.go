@@ -14,32 +14,32 @@
 //   - No two candidates of a group answer IsLeader() == true at one instant,
 //     nor do the contexts of two terms live. Wall clocks are never compared
 //     between machines.
-//   - The number of a [Term] exceeds that of every earlier term of the group,
-//     across release, expiry, deletion and restart.
+//   - The number of a [Term] exceeds the numbers of all earlier terms of the
+//     group, across release, expiry, deletion and restart.
 //   - OnPromote and OnDemote alternate, never overlap, and are never called for
 //     a term that is over. The term's context, with all derived from it, is
 //     cancelled by the end of the trust window, even if the election is stuck.
 //   - Another is let in only when the context is cancelled and OnDemote has
 //     returned (or DemoteTimeout has passed).
-//   - After any fault that ends, a live candidate stands again within 2 × TTL,
-//     without a restart. If it never can again, its election ends, and says so
-//     ([Election].Done).
+//   - After any fault that ends, a live candidate campaigns again within 2 ×
+//     TTL, without a restart. If it never can again, its election ends, and
+//     reports that ([Election].Done).
 //   - A write whose acknowledgement was lost is resolved. No malformed record
 //     crashes a candidate.
 //
-// docs/protocol.md has the argument, the tests, and the cases in which this
+// docs/reference/protocol.md has the argument, the tests, and the cases in which this
 // does not hold.
 //
 // # What is left to the caller
 //
-// No election can stop what was begun. The program may be paused between
-// IsLeader and the act that follows; a request that left before the demotion
-// arrives after it. Where that matters, have the protected resource refuse a
-// term that does not supersede all it has seen ([Term.Supersedes]). OnPromote
-// must return soon after its context ended: nothing else stops its work.
+// An election cannot undo an act. The program may be paused between IsLeader
+// and the act that follows; a request that left before the demotion arrives
+// after it. Where that matters, have the protected resource refuse a term that
+// does not supersede all it has seen ([Term.Supersedes]). OnPromote must return
+// soon after its context ended: nothing else stops its work.
 //
-// Records of other programs do not say how long their leases run:
-// [ElectionConfig].ForeignTTL does.
+// Records of other programs do not contain the length of their leases: set
+// [ElectionConfig].ForeignTTL.
 //
 // # The trust window
 //
@@ -52,17 +52,17 @@
 // # Suspension
 //
 // When a suspended machine runs again, IsLeader, Token, Term, and Err of the
-// term's own context and of that of an operation (Do) are right at the first
-// call, unless the wall clock was set back meanwhile. Those contexts and all
-// that are derived from them are cancelled at once on Linux, within 250 ms
-// elsewhere. A hypervisor that pauses a guest stops all of its clocks: that is
-// no suspension.
+// contexts of a term and of an operation (Do) are right at the first call,
+// unless the wall clock was set back meanwhile. Those contexts and all that are
+// derived from them are cancelled at once on Linux, within 250 ms elsewhere. A
+// hypervisor that pauses a guest stops all of its clocks: that is not a
+// suspension.
 //
 // # Handing over
 //
-// A leader that leaves by itself (Stop, Resign, a panic, bad health) offers its
-// record to one follower, or writes a vacancy, of which all hear. Priority and
-// VersionPolicy say who goes first. A [Control] steps leaders down, transfers
+// A leader that leaves by itself (Stop, Resign, a panic, bad health) writes a
+// vacancy, of which all candidates hear. Priority and VersionPolicy determine
+// which candidate goes first. A [Control] steps leaders down, transfers
 // leadership and pauses groups, from a program that takes no part.
 //
 // # States
@@ -80,11 +80,11 @@
 //
 // # Failures
 //
-// A store that cannot be reached is awaited. A leader that cannot renew is
-// demoted when its window closes, or earlier by DisconnectGracePeriod. What a
-// person has to put right (a missing bucket, a permission) is returned by
-// Start, or logged with the remedy and retried if it shows up later. A
-// connection that is closed for good ends what runs on it
+// An election waits for a store that cannot be reached. A leader that cannot
+// renew is demoted when its window closes, or earlier by DisconnectGracePeriod.
+// Start returns problems that a person has to solve (a missing bucket, a
+// permission); if they appear later, they are logged with the remedy and
+// retried. A connection that is permanently closed ends what runs on it
 // ([ErrConnectionClosed]): connect with nats.MaxReconnects(-1) and
 // nats.IgnoreAuthErrorAbort.
 //
@@ -103,13 +103,14 @@ package leader
 //	config.go    the settings, their defaults and rules
 //	profile.go   settings that go together
 //	nats.go      all that takes a connection to NATS
-//	status.go    terms, who leads, and how a candidate stands
+//	status.go    terms, who leads, and the state of a candidate
 //	reason.go    the words for why
 //	errors.go    the errors, and the validator of settings
-//	hooks.go     what is told to metrics and traces
+//	hooks.go     events for metrics and traces
 //	roles.go     many elections in one program
 //	observe.go   who leads, for a program that takes no part
 //	control.go   what such a program may ask of a leader
+//	drain.go     what it may ask of an instance
 //	handover.go  how it follows what comes of that
 //	vacate.go    how it ends a record that nobody can release
 //	format.go    how values are printed, without tokens

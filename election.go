@@ -13,19 +13,19 @@ import (
 )
 
 // An Election is one candidate in one election. All methods may be called
-// concurrently and, unless their own documentation says otherwise, from within
-// callbacks.
+// concurrently and, unless documented otherwise, from within callbacks.
 type Election interface {
 	// Start begins to take part, in the background. It checks the store first:
-	// what makes an election impossible or unsafe there (a missing bucket, a
-	// permission, no JetStream) is returned, with the remedy in the text, and
-	// Start may be called again. A store that cannot be reached is no error: it
-	// is awaited, and the Logger told. Start blocks for no longer than this
-	// check, at most the larger of ConnectionTimeout and 2 seconds. When ctx is
-	// done, also after Start has returned, the election stops as by Stop.
+	// it returns what makes an election impossible or unsafe there (a missing
+	// bucket, a permission, no JetStream), with the remedy in the text, and may
+	// be called again. A store that cannot be reached is not an error: the
+	// election waits for it, and logs that. Start blocks for no longer than
+	// this check, at most the larger of ConnectionTimeout and 2 seconds. When
+	// ctx is done, also after Start has returned, the election stops as by
+	// Stop.
 	//
-	// Other errors are ErrAlreadyStarted, ErrStopped and that of a ctx that is
-	// done already.
+	// Other errors are ErrAlreadyStarted, ErrStopped and the error of a ctx
+	// that is done already.
 	Start(ctx context.Context) error
 
 	// Stop stops taking part: the term's context is cancelled, OnDemote runs to
@@ -33,7 +33,7 @@ type Election interface {
 	// when all that is done, and may be called repeatedly. Called from a
 	// callback, it returns at once, and the rest follows when the callback has
 	// returned. The error is ErrDemoteTimeout if a callback outlived
-	// DemoteTimeout, and matches that of Err if the election has ended by
+	// DemoteTimeout, and matches the error of Err if the election has ended by
 	// itself.
 	Stop() error
 
@@ -43,9 +43,9 @@ type Election interface {
 	// the first decides whether the record is released.
 	StopWithContext(ctx context.Context, opts StopOptions) error
 
-	// Done returns a channel that is closed when the election has ended for
-	// good: after Stop, when the context of Start has ended, or by itself, with
-	// all that follows. Err then says which.
+	// Done returns a channel that is closed when the election has ended
+	// permanently: after Stop, when the context of Start has ended, or by
+	// itself, with all that follows. Err then returns which.
 	Done() <-chan struct{}
 
 	// Err returns nil while the election runs, and after a stop that was asked
@@ -73,8 +73,8 @@ type Election interface {
 
 	// TrustUntil returns the end of the trust window, or the zero time if this
 	// candidate does not lead. Compare it on the monotonic clock, as time.Until
-	// does. What a suspension, or a wall clock that was set forward, has taken
-	// from the window is taken from it.
+	// does. It accounts for a suspension and for a wall clock that was set
+	// forward, which shorten the window.
 	TrustUntil() time.Time
 
 	// Status returns what this candidate knows.
@@ -116,7 +116,7 @@ type Election interface {
 	// skips to the latest in the same way. Register before Start.
 	OnCampaign(func(Reason))
 
-	// Observe yields who leads, as this candidate sees it: the present state
+	// Observe yields who leads, as this candidate sees it: the current state
 	// first, then each change, until ctx is done or the election has ended (see
 	// Done and Err). A slow reader skips states.
 	Observe(ctx context.Context) iter.Seq[LeaderInfo]
@@ -130,28 +130,27 @@ type Election interface {
 	// that was deleted, a permission).
 	ValidateToken(ctx context.Context) error
 
-	// Do runs a critical operation: it validates the token as the FencingConfig
-	// says and calls op with a context that ends with the term and carries it
-	// (TermFromContext). It returns an error that matches ErrNotLeader, without
-	// calling op, if this candidate does not lead.
+	// Do runs a critical operation: it validates the token as configured in
+	// FencingConfig and calls op with a context that ends with the term and
+	// carries it (TermFromContext). It returns an error that matches
+	// ErrNotLeader, without calling op, if this candidate does not lead.
 	Do(ctx context.Context, op func(ctx context.Context) error) error
 
-	// Resign ends the present term: the work stops, the record is released, and
-	// this candidate stands back until another has led or TTL × (1 +
-	// ClockDrift) has passed. It returns when another holds the record, the
-	// release is written or given up, or ctx is done (the resignation goes on
-	// then); called from a callback, at once. The error is ErrNotLeader if
-	// there is nothing to resign, and matches that of Err if the election ends
-	// by itself meanwhile, and store.ErrPermanent if the release cannot be
-	// written until somebody repairs the store: the record is then left to
-	// expire.
+	// Resign ends the current term: the work stops, the record is released, and
+	// this candidate stays back until another has led or TTL × (1 + ClockDrift)
+	// has passed. It returns when another holds the record, the release is
+	// written or given up, or ctx is done (the resignation goes on then);
+	// called from a callback, at once. The error is ErrNotLeader if there is
+	// nothing to resign, and matches the error of Err if the election ends by
+	// itself meanwhile, and store.ErrPermanent if the release cannot be written
+	// until somebody repairs the store: the record is then left to expire.
 	Resign(ctx context.Context) error
 
 	// Transfer is Resign with a successor: the vacancy names it, and the other
-	// candidates give it a head start of TTL/2, at most 2 seconds. Whether the
-	// successor is there, and fit to lead, the leader cannot know: if not, that
-	// costs the group the head start; if there is no third candidate, the whole
-	// time for which this one stands back.
+	// candidates give it a head start of TTL/2, at most 2 seconds. The leader
+	// cannot know whether the successor is there, and fit to lead. If it is
+	// not, the group loses the head start; without a third candidate it loses
+	// the whole time for which this one stays back.
 	Transfer(ctx context.Context, instanceID string) error
 
 	// Pause keeps every candidate of the group from leading until Resume, also
@@ -166,14 +165,14 @@ type Election interface {
 	Resume(ctx context.Context) error
 
 	// Alive returns nil if the election runs and its goroutine, which renews
-	// the lease, answers before ctx is done. It says nothing about the store.
+	// the lease, answers before ctx is done. It does not depend on the store.
 	// Errors are ErrNotStarted, ErrStopped (which matches Err's error, too, if
 	// there is one) and ctx.Err(). Like ValidateToken it would wait for itself
 	// in a hook.
 	Alive(ctx context.Context) error
 }
 
-// StopOptions say how to stop.
+// StopOptions is how to stop.
 type StopOptions struct {
 	// DeleteKey releases the record after the work stopped, so that another
 	// candidate leads at once.
@@ -183,7 +182,7 @@ type StopOptions struct {
 	// left (OnDemote, then the release) is done in the background within
 	// DemoteTimeout.
 	WaitForDemote bool
-	// Timeout bounds the call, besides its context. 0: no bound.
+	// Timeout bounds the call, in addition to its context. 0: no bound.
 	Timeout time.Duration
 }
 

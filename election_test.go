@@ -57,8 +57,8 @@ func TestSilentLeaderIsReplacedAfterItsLeaseAndNotBefore(t *testing.T) {
 	})
 }
 
-// The process before it cannot be told from one that hangs, and leads for as
-// long as it may.
+// The previous process looks the same as one that hangs, and leads for as long
+// as it may.
 func TestCandidateThatRestartsUnderItsNameWaitsForItsOldLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
@@ -69,7 +69,7 @@ func TestCandidateThatRestartsUnderItsNameWaitsForItsOldLease(t *testing.T) {
 		again := start(t, f.Client("new"), config("a"))
 		time.Sleep(wait - 1)
 		mustNotLead(t, again)
-		time.Sleep(1 + spread)
+		time.Sleep(1 + contention)
 		mustLead(t, again, old)
 		if term := again.Term(); term.Number <= first.Number || term.Token == first.Token {
 			t.Errorf("%v after %v", term, first)
@@ -125,8 +125,8 @@ func TestElectionsOfTwoGroupsDoNotMeet(t *testing.T) {
 	})
 }
 
-// The configuration is a value: what the caller does to its map later is no
-// part of it.
+// The configuration is a value: later changes of the caller's map do not affect
+// it.
 func TestNewElectionCopiesMeta(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Errors of this package, for errors.Is. Errors that come from a store match
-// the sentinels of package store besides, which class them: ErrConflict,
+// Errors of this package, for errors.Is. Errors that come from a store also
+// match the sentinels of package store, which class them: ErrConflict,
 // ErrTransient, ErrPermanent, ErrUnknown.
 var (
 	// ErrInvalidConfig: the configuration, or what a method was given, breaks a
@@ -39,8 +39,8 @@ var (
 	// expire. The error names the panic; the Logger and Hooks.Note were given
 	// the stack.
 	ErrPanicked = engine.ErrPanicked
-	// ErrConnectionClosed: the connection to the store is closed for good, by
-	// the program or because it has given up reconnecting. An election, a
+	// ErrConnectionClosed: the connection to the store is permanently closed,
+	// by the program or because it has given up reconnecting. An election, a
 	// RoleManager and an observation end with it. It is store.ErrClosed under a
 	// name of this package, so that errors of all calls to the store match it,
 	// too. nats.go closes a connection by itself after two minutes without a
@@ -76,11 +76,11 @@ func (e *ConfigError) Is(target error) bool { return target == ErrInvalidConfig 
 type LossError struct {
 	// Term is the term that ended.
 	Term Term
-	// Reason says why.
+	// Reason is why the term ended.
 	Reason Reason
 }
 
-// Error says which term ended and why.
+// Error names the term that ended and the reason.
 func (e *LossError) Error() string {
 	return fmt.Sprintf("leader: term %d ended: %s", e.Term.Number, e.Reason)
 }

@@ -18,7 +18,7 @@ func ExampleConfigFor() {
 	// Output: leaders reports 3s 1s <nil>
 }
 
-// A profile is a set of values to begin with. What is set already stays.
+// A profile is a set of initial values. Fields that are set already stay.
 func ExampleElectionConfig_WithProfile() {
 	cfg := leader.ElectionConfig{Bucket: "leaders", Group: "scheduler", InstanceID: "worker-1"}
 	for _, p := range []leader.Profile{leader.ProfileLowLatency, leader.ProfileStable, leader.ProfileHighThroughput} {
@@ -47,8 +47,8 @@ func ExampleElectionConfig_Validate() {
 }
 
 // Where one machine is better suited than the others, its candidate has a
-// higher priority, and takes over from whoever leads when it has come up. The
-// work of the other stops first.
+// higher priority, and takes over from the current leader when it has come up.
+// The work of the other stops first.
 func ExampleElectionConfig_priority() {
 	ctx := context.Background()
 	st := memstore.New()
@@ -149,14 +149,14 @@ func ExampleVersionPolicy() {
 	// worker-2 leads, version 1.10.0
 }
 
-// A fitness is what a program knows of its own health.
+// A fitness holds what a program knows of its own health.
 type fitness struct{ ill atomic.Bool }
 
 // Check implements leader.HealthChecker.
 func (f *fitness) Check(context.Context) bool { return !f.ill.Load() }
 
-// A leader that is not well stops its work and hands over. It stands again when
-// it is well.
+// A leader that is not well stops its work and hands over. It campaigns again
+// when it is well.
 func ExampleHealthChecker() {
 	ctx := context.Background()
 	health := &fitness{}
@@ -186,7 +186,8 @@ func ExampleHealthChecker() {
 // A store that may forget what it acknowledged, such as one that keeps its data
 // in memory, could show two leaders. With a cool-down a new leader holds the
 // record for a whole lease before it is promoted, and the old one's lease has
-// run out by then. GraceAuto does so where the store says that it may forget.
+// run out by then. GraceAuto does so where the store reports that it may
+// forget.
 func ExampleAcquireGrace() {
 	cfg := leader.ElectionConfig{
 		Group: "scheduler", InstanceID: "worker-1", TTL: 200 * time.Millisecond, HeartbeatInterval: 50 * time.Millisecond,

@@ -48,9 +48,9 @@ func ExampleElection_Transfer() {
 	// worker-3 leads
 }
 
-// A leader that dies says nothing. Another leads when the lease has run out, by
-// its own clock and with a margin for clocks that run at different rates: after
-// TTL × 1.1.
+// A leader that dies leaves no message. Another leads when the lease has run
+// out, by its own clock and with a margin for clocks that run at different
+// rates: after TTL × 1.1.
 func ExampleElection_failover() {
 	const ttl = 500 * time.Millisecond
 	ctx := context.Background()
@@ -81,7 +81,7 @@ func ExampleElection_failover() {
 }
 
 // A leader that is to be drained resigns: its work stops, the record is
-// released, and it stands back until another has led.
+// released, and it stays back until another has led.
 func ExampleElection_Resign() {
 	ctx := context.Background()
 	st := memstore.New()
@@ -216,8 +216,8 @@ func ExampleControl_StepDown() {
 	// Output: worker-1 handed over to worker-2
 }
 
-// An operator says who leads next. The leader is asked, whose work stops first,
-// and the others let the successor go first.
+// An operator chooses the next leader. The operator asks the current leader,
+// whose work stops first, and the others let the successor go first.
 func ExampleControl_Transfer() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

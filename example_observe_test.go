@@ -35,7 +35,7 @@ func ExampleObserve() {
 	}
 }
 
-// Who leads each of many groups, as a list.
+// List who leads each of many groups.
 func ExampleSnapshotWithStore() {
 	st := memstore.New() // with NATS, leader.Snapshot(ctx, nc, "leaders", "billing.*") does all of this
 	holds(st, "billing.eu", "host-1")
@@ -54,8 +54,7 @@ func ExampleSnapshotWithStore() {
 	// billing.us host-2
 }
 
-// A program that shows who leads, and is told when what it shows is the whole
-// list.
+// A program that shows who leads learns when its list is complete.
 func ExampleObserveFuncWithStore() {
 	st := memstore.New()
 	holds(st, "reports", "host-3")

@@ -72,7 +72,7 @@ func ExampleNewElectionWithStore() {
 	// leads: false state: STOPPED
 }
 
-// Who leads can be seen without taking part.
+// A program can see who leads without taking part.
 func ExampleObserveWithStore() {
 	st := memstore.New()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -232,7 +232,7 @@ func ExampleHooks() {
 
 type traceKey struct{}
 
-// What a hook puts into the context of a term is found in OnPromote: a span, a
+// OnPromote finds what a hook puts into the context of a term: a span, a
 // logger.
 func ExampleHooks_termContext() {
 	cfg := leader.ElectionConfig{
@@ -251,7 +251,7 @@ func ExampleHooks_termContext() {
 	// <nil>
 }
 
-// A gauge that says who leads, as other libraries' ReportMetric does: at each
+// A gauge shows who leads, as other libraries' ReportMetric does: at each
 // change, with the candidate's identity. PerElection lets one Hooks value serve
 // all elections of a program.
 func ExampleHooks_reportMetric() {

@@ -20,10 +20,10 @@ func SetMachine(e Election, m *Machine) {
 // Start.
 func SetDispose(m *RoleManager, f func()) { m.m.SetDispose(f) }
 
-// A Machine is a simulated computer: its clocks run at a rate of their own, and
-// none but the wall clock leaps. While it is suspended its monotonic clock
-// stands still, the loops of its elections do nothing, and no timer of it
-// fires. True time is that of the bubble.
+// A Machine is a simulated computer: its clocks run at their own rate, and none
+// but the wall clock leaps. While it is suspended its monotonic clock stops,
+// the loops of its elections do nothing, and its timers do not fire. True time
+// is the bubble's time.
 type Machine struct {
 	origin time.Time
 
@@ -230,3 +230,11 @@ func (a bootAlarm) Set(at int64) {
 }
 
 func (a bootAlarm) Stop() { a.t.Stop() }
+
+// SetProcess has a candidate run in another process, as far as drains are
+// concerned. It must be called before Start.
+func SetProcess(e Election, id string) {
+	if e, ok := e.(election); ok {
+		e.c.SetProcess(id)
+	}
+}

@@ -145,7 +145,7 @@ func TestValidationIsARenewalSentAfterTheCall(t *testing.T) {
 	})
 }
 
-// What a read would show is stale: only the compare-and-swap finds the
+// A read would show an old record: only the compare-and-swap finds the
 // successor.
 func TestValidationFailsWhenTheRecordWasReplacedUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestValidationDuringAPartitionEndsWithItsContextOrTheTerm(t *testing.T) {
 	})
 }
 
-// A call that gives up returns what the store answered, besides the error of
+// A call that gives up returns the store's answer, in addition to the error of
 // its context.
 func TestValidationThatGivesUpReturnsTheErrorOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestContextOfDoCarriesTheTerm(t *testing.T) {
 
 type testKey struct{}
 
-func TestDoValidatesAsTheStrategySays(t *testing.T) {
+func TestDoValidatesByItsStrategy(t *testing.T) {
 	for name, c := range map[string]struct {
 		fencing  leader.FencingConfig
 		at       time.Duration // after the latest renewal
@@ -368,9 +368,9 @@ func TestContextOfDoEndsWithTheTerm(t *testing.T) {
 	})
 }
 
-// The timers of a suspended machine stand still with its monotonic clock, and
-// go on where they stood. A context that descends from a term's knows its
-// cancellation alone, and has to be over when the machine wakes.
+// The timers of a suspended machine stop with its monotonic clock, and continue
+// afterwards. A context that descends from a term's knows its cancellation
+// alone, and has to be over when the machine wakes.
 func TestSuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, a := leader.NewMachine(1e6), candidate(t, memstore.New(), config("a"))
@@ -427,8 +427,8 @@ func TestSuspensionWithinTheWindowTakesFromTrustUntil(t *testing.T) {
 	})
 }
 
-// A proof ages while the machine sleeps, though the monotonic clock stands
-// still: by that alone it would be as young after the suspension as before.
+// A proof ages while the machine sleeps, although the monotonic clock stops: by
+// that clock alone it would be as young after the suspension as before.
 func TestProofAgesInASuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, cfg := network(t, nil), config("a")
@@ -482,9 +482,9 @@ func TestContextOfDoEndsInASuspension(t *testing.T) {
 	})
 }
 
-// These tests show what no election can give, as docs/protocol.md says under
-// Limits. They pass because the hole is there, and because a fenced resource
-// closes it.
+// These tests show what an election cannot give, as docs/reference/protocol.md explains
+// under Limits. They pass because the hole is there, and because a fenced
+// resource closes it.
 
 // A ledger is a protected resource that fences: it refuses a term that does not
 // supersede all it has seen.
@@ -504,7 +504,7 @@ func (l *ledger) write(t leader.Term) {
 	}
 }
 
-// stale reports whether a term's write was accepted after that of a later term.
+// stale reports whether a term's write was accepted after a later term's write.
 func stale(terms []uint64) bool {
 	for i := 1; i < len(terms); i++ {
 		if terms[i] < terms[i-1] {
@@ -616,7 +616,7 @@ func TestHoleWorkThatIgnoresItsContext(t *testing.T) {
 		startOne(t, a)
 		startOne(t, b)
 		if err := a.Stop(); err == nil {
-			t.Error("Stop does not tell that the work went on")
+			t.Error("Stop does not report that the work went on")
 		}
 		mustLead(t, b, a)
 		l.write(b.Term())

@@ -7,13 +7,13 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/leadership"
 )
 
-// A token is the caller's to use, and no log's to show: whatever of this
-// package has one in it shows a short hash in its place, to slog and under the
-// verbs of fmt (but for %p of what is no pointer, about which fmt asks nobody).
-// It has to say so itself: a handler that writes JSON does not ask the parts of
-// a value how they want to be shown, and fmt asks for a String under some verbs
-// only. Encoders of JSON and the like write the token, for programs that pass
-// it on.
+// A token is for the caller to use, and not for logs: a value of this package
+// that contains a token shows a short hash in its place, to slog and under the
+// verbs of fmt (except %p of a non-pointer, for which fmt calls no method).
+// Each type has to implement this: a handler that writes JSON does not ask the
+// parts of a value how they want to be shown, and fmt calls String under some
+// verbs only. Encoders of JSON and the like write the token, for programs that
+// pass it on.
 
 // Format shows the number and a short hash of the token, as String does; the
 // number alone for %d.

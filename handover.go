@@ -14,7 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A Handover is what came of a request, as seen by whoever made it.
+// A Handover is the outcome of a request, as seen by the caller that made it.
 type Handover struct {
 	// Request is the request as it was made, with the term that it named.
 	Request Request
@@ -25,8 +25,8 @@ type Handover struct {
 	// left, and if it was not seen because the next leader was too fast. A
 	// lease that ran out is ReasonExpired.
 	Vacancy LeaderInfo
-	// Filed reports that the request is stored. An error tells then what became
-	// of it, or why that was not seen.
+	// Filed reports that the request is stored. An error then contains its
+	// outcome, or why the outcome was not seen.
 	Filed bool
 	// Obeyed reports that the vacancy answers this request.
 	Obeyed bool
@@ -44,21 +44,21 @@ type Handover struct {
 }
 
 // Ask makes the request and waits for its effect, until ctx is done. OpStepDown
-// and OpTransfer return when another term has begun, OpPause when nobody leads,
-// OpResume when somebody does.
+// and OpTransfer return when another term has started, OpPause when nobody
+// leads, OpResume when somebody does.
 //
-// The Handover tells as much as was seen, also with an error:
+// The Handover contains as much as was seen, also with an error:
 //
 //   - ErrNoLeader: there was nobody to ask, or nobody has taken over, while ctx
 //     lasted
 //   - ErrTermOver: the term did not end by this request: it was over before,
-//     the leader left for a reason of its own, or it fell silent and another
-//     took over from it
+//     the leader left for another reason, or it fell silent and another took
+//     over from it
 //   - ErrNotSuccessor: OpTransfer was obeyed, but the successor was not there
 //     in time
-//   - the error of ctx besides, if that is why Ask returns: a request that is
-//     stored stands until its term ends
-//   - those of File
+//   - additionally the error of ctx, if that is why Ask returns: a stored
+//     request remains until its term ends
+//   - the errors of File
 //
 // Ask needs the right to read the group's record. If it may also watch it, as
 // observers do, it hears at once what happens; else it reads ten times a second
@@ -239,8 +239,8 @@ func (w *handing) deadline() time.Time {
 // asOf returns the info as it reads at now.
 func (l LeaderInfo) asOf(now time.Time) LeaderInfo { return infoOf(l.info().AsOf(now)) }
 
-// verdict says what came of the request. waiting is why no more is awaited, if
-// it is.
+// verdict returns the outcome of the request. waiting is why the wait ended
+// early, if it did.
 func (w *handing) verdict(waiting error) error {
 	h, r := &w.h, w.h.Request
 	if waiting != nil {
@@ -283,7 +283,7 @@ func (r Request) obeyedBy(v LeaderInfo) bool {
 	return v.Reason == want && v.By == r.By && v.Why == r.Why && v.Successor == r.Successor
 }
 
-// unfinished says how far things are.
+// unfinished describes how far the request has come.
 func (w *handing) unfinished(waiting error) error {
 	from, r := w.h.From, w.h.Request
 	now := time.Now()
@@ -298,28 +298,29 @@ func (w *handing) unfinished(waiting error) error {
 	case !w.left.IsZero():
 		return fmt.Errorf("%w: %q left term %d, and nobody has taken over: %s: %w", ErrNoLeader, from.ID, r.Term, describe(w.h.Vacancy), waiting)
 	case from.ID == "":
-		return fmt.Errorf("%w: nobody was seen to lead term %d, and the request stands: %w", ErrNoLeader, r.Term, waiting)
+		return fmt.Errorf("%w: nobody was seen to lead term %d, and the request stays in force: %w", ErrNoLeader, r.Term, waiting)
 	case !now.Before(from.Until) && w.checked.Before(from.Until):
-		// Who was cut off meanwhile has missed the renewals, or the end.
-		return fmt.Errorf("leader: %q led term %d when the record was read last, and the request stands: %w", from.ID, r.Term, waiting)
+		// A caller that was cut off meanwhile has missed the renewals, or the
+		// end.
+		return fmt.Errorf("leader: %q led term %d when the record was read last, and the request stays in force: %w", from.ID, r.Term, waiting)
 	case !now.Before(from.Until):
 		w.h.Vacancy = from.asOf(now)
 		return fmt.Errorf("%w: %q did not answer, its lease ran out, and nobody has taken over: %w", ErrNoLeader, from.ID, waiting)
 	}
-	return fmt.Errorf("leader: %q still leads term %d, and the request stands: %w", from.ID, r.Term, waiting)
+	return fmt.Errorf("leader: %q still leads term %d, and the request stays in force: %w", from.ID, r.Term, waiting)
 }
 
 // lookoutPoll is how often a record is read that cannot be watched (yet),
-// watchedPoll how often one that can: a watch may have begun and be deaf,
-// without the right to subscribe.
+// watchedPoll how often a watched one is: without the right to subscribe, a
+// watch may run and receive nothing.
 const (
 	lookoutPoll = 100 * time.Millisecond
 	watchedPoll = time.Second
 )
 
-// A lookout tells of the states of one group's record. Unlike an observation it
-// keeps those that were replaced meanwhile: a vacancy that lasted for a
-// millisecond is what it is there for.
+// A lookout reports the states of one group's record. Unlike an observation it
+// keeps states that were replaced meanwhile: it exists to see a vacancy that
+// lasted for a millisecond.
 type lookout struct {
 	c      *Control
 	group  string
@@ -332,15 +333,15 @@ type lookout struct {
 	mu      sync.Mutex
 	waiting []observed
 	watched bool
-	ready   chan struct{} // closed when the watch has begun, or cannot
+	ready   chan struct{} // closed when the watch runs, or cannot
 }
 
 // lookoutBegin bounds the wait for the watch, which notices late that a
 // permission is missing.
 const lookoutBegin = time.Second
 
-// lookOut returns when the present state is known, and the watch has begun if
-// it can.
+// lookOut returns when the current state is known, and the watch runs if it
+// can.
 func (c *Control) lookOut(ctx context.Context, group string) (*lookout, error) {
 	entry, err := c.get(ctx, group)
 	if err != nil {
@@ -523,7 +524,7 @@ func (l *lookout) look(ctx context.Context) (s observed, ok bool, err error) {
 	}
 }
 
-// ended returns the cause of the end of ctx, and the error of ctx besides.
+// ended returns the cause of the end of ctx, joined with the error of ctx.
 func ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ctx.Err()) {

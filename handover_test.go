@@ -16,7 +16,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-func TestResignationIsWrittenWhenItReturnsAndTheCandidateStandsBack(t *testing.T) {
+func TestResignReturnsAfterTheReleaseAndTheCandidateDoesNotCampaign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := candidate(t, st, config("a"))
@@ -93,7 +93,7 @@ func TestTransferGivesTheSuccessorAHeadStart(t *testing.T) {
 	})
 }
 
-func TestTransferToNobodyCostsTheHeadStartAndNoMore(t *testing.T) {
+func TestTransferToAMissingSuccessorCostsTheHeadStartOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
@@ -111,8 +111,8 @@ func TestTransferToNobodyCostsTheHeadStartAndNoMore(t *testing.T) {
 	})
 }
 
-// No record says who is fit, so the leader cannot know. It stands back for a
-// lease, as after a resignation, and nobody else is there.
+// No record contains who is fit, so the leader cannot know. It stays back for a
+// lease, as after a resignation, and there is no other candidate.
 func TestTransferToAnUnfitSuccessorOfTwoCostsALeaseAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, h, cfg := memstore.New(), &health{}, config("b")
@@ -177,7 +177,7 @@ func TestHandoverIsTwoWritesThatShowItsReason(t *testing.T) {
 				b.OnLeaderChange(func(l leader.LeaderInfo) { tell.note("%s", news(l)) })
 				time.Sleep(trip)
 				mustLead(t, a, started(t, b))
-				// c may not lead, and is told as well.
+				// c may not lead, and learns of it as well.
 				cfg := config("c")
 				cfg.HealthChecker, cfg.MaxConsecutiveFailures = unfit(), 1
 				c := candidate(t, f.Client("c"), cfg)
@@ -226,8 +226,8 @@ func news(l leader.LeaderInfo) string {
 	return fmt.Sprintf("term %d ended: %s by %s", l.Term, l.Reason, l.By)
 }
 
-// What a record says of the term before concerns nobody who knows another one:
-// terms in between were missed.
+// A record's account of the previous term does not concern an observer that
+// knows another one: terms in between were missed.
 func TestObserverReportsTheEndOfTheTermBeforeAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// The settings of all tests that say nothing else, and what follows from them.
+// The default settings of all tests, and what follows from them.
 const (
 	ttl       = 3 * time.Second
 	heartbeat = time.Second
@@ -59,8 +59,8 @@ func started(t *testing.T, e leader.Election) leader.Election {
 	return e
 }
 
-// network returns registers behind a network that is perfect until told
-// otherwise.
+// network returns registers behind a network that has no faults until a test
+// sets them.
 func network(t *testing.T, policy faultstore.Policy) *faultstore.Faults {
 	t.Helper()
 	f := faultstore.New(faultstore.Options{Policy: policy})
@@ -68,9 +68,9 @@ func network(t *testing.T, policy faultstore.Policy) *faultstore.Faults {
 	return f
 }
 
-// spread is how long candidates wait at most for each other, at a vacancy or at
-// a lease that ran out (docs/protocol.md, The herd).
-const spread = ttl / 20
+// contention is how long candidates wait at most for each other, at a vacancy or at
+// a lease that ran out (docs/reference/protocol.md, The herd).
+const contention = ttl / 20
 
 // mustLead waits until nothing moves any more and demands that e and nobody
 // else leads.
@@ -78,7 +78,7 @@ func mustLead(t *testing.T, e leader.Election, others ...leader.Election) {
 	t.Helper()
 	synctest.Wait()
 	if !e.IsLeader() {
-		time.Sleep(spread)
+		time.Sleep(contention)
 		synctest.Wait()
 	}
 	if !e.IsLeader() {
@@ -193,7 +193,8 @@ func put(t *testing.T, st store.Store, key string, value any) {
 	}
 }
 
-// A checked store answers a Check as it is told. It hides that it can watch.
+// A checked store answers a Check as the test sets it. It hides that it can
+// watch.
 type checked struct {
 	store.Store
 	mu     sync.Mutex

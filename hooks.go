@@ -10,16 +10,16 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Hooks tell the outside what an election does: metrics, traces, tests. Nil
-// means off. They are called from the election's own goroutine, in order, and
-// must return quickly: what they are slow at, the election is late at. They may
+// Hooks report the actions of an election to the outside: metrics, traces,
+// tests. Nil means off. They are called from the election's own goroutine, in
+// order, and must return quickly: a slow hook delays the election. They may
 // call the election's methods that do not wait; Stop and Resign do not wait
 // when a hook calls them, ValidateToken and Do would wait for the hook itself.
 //
 // A panic in a hook is reported as a note (NotePanic), and the election goes
-// on. One in Note, while it is told of a panic, is told to the Logger alone. A
-// hook that ends its goroutine (runtime.Goexit, as a test's FailNow does) ends
-// the election, as if we had panicked: see ErrPanicked.
+// on. A panic in Note while it receives a panic is reported to the Logger
+// alone. A hook that ends its goroutine (runtime.Goexit, as a test's FailNow
+// does) ends the election, as a panic of this library does: see ErrPanicked.
 type Hooks struct {
 	// Transition: the state changed.
 	Transition func(Transition)
@@ -32,22 +32,22 @@ type Hooks struct {
 	Callback func(Callback)
 	// PerElection, called once when an election has been started and before any
 	// other of its hooks, returns hooks for that election alone, to be called
-	// after these. So one Hooks value serves any number of elections, those of
-	// Run too, and what it returns knows which one speaks. The configuration
-	// has its defaults filled in. The last transition of each election leads to
-	// STOPPED. A PerElection of what it returns is ignored: hooks that return a
-	// changed copy of themselves would be asked without end.
+	// after these. So one Hooks value serves any number of elections, also of
+	// Run, and the returned hooks know their election. The configuration has
+	// its defaults filled in. The last transition of each election leads to
+	// STOPPED. A PerElection within the returned hooks is ignored: hooks that
+	// return a changed copy of themselves would be asked without end.
 	PerElection func(Election, ElectionConfig) Hooks
 	// TermContext, called when a term begins, returns the context whose values
-	// the term's context shows: what it adds to ctx (a span, say) is found in
-	// OnPromote. Its end is ignored. Nil is ctx itself.
+	// the term's context shows: OnPromote finds what it adds to ctx (a span,
+	// for example). Its end is ignored. Nil is ctx itself.
 	TermContext func(ctx context.Context, term Term) context.Context
 }
 
-// JoinHooks returns hooks that call those of each, in order. They are fit for
-// an election if each is. A hook is called even if the one before it panics,
-// and what the PerElection of the others return is kept. But a panic in a
-// TermContext takes away what those of the others return.
+// JoinHooks returns hooks that call the hooks of each, in order. They are fit
+// for an election if each is. A hook is called even if the one before it
+// panics, and the results of the other PerElection hooks are kept. But a panic
+// in a TermContext discards the results of the others.
 func JoinHooks(each ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range each {
@@ -87,9 +87,10 @@ func ask(h *Hooks, perElection func(Election, ElectionConfig) Hooks, e Election,
 	*h = JoinHooks(*h, perElection(e, cfg))
 }
 
-// A partial is what a joined PerElection panics with: the cause, and the hooks
-// that it has got. Those may have begun something for the election (a goroutine,
-// the series of a metric), which they end when they hear that it has stopped.
+// A partial is the panic value of a joined PerElection: the cause, and the
+// hooks that it has got. Those may have started something for the election (a
+// goroutine, the series of a metric), which they end when they hear that it has
+// stopped.
 type partial struct {
 	hooks Hooks
 	cause any
@@ -187,16 +188,15 @@ type Transition struct {
 	Event    Event     // its name, as logs and advisories show it
 	From, To string    // State constants
 	Reason   Reason    // why it happened
-	// By and Why tell who asked for it and why, in that one's words, if
+	// By and Why are who asked for it and why, in the requester's words, if
 	// somebody did.
 	By, Why string
 	Term    Term // the term that begins or ended, if one did
 	// LeaderID and LeaderTerm are who leads now, if known.
 	LeaderID   string
 	LeaderTerm uint64
-	// Correlation is the same in whatever is said of one term, by any
-	// candidate: a short hash of its token. It is empty where no term is
-	// concerned.
+	// Correlation is the same in all reports about one term, by any candidate:
+	// a short hash of its token. It is empty where no term is concerned.
 	Correlation string
 }
 
@@ -214,10 +214,7 @@ const (
 
 // A Call is one call to the store that ended.
 type Call struct {
-	// Kind is "acquire", "renew", "release", "read" or "offer". An offer has no
-	// answer: it is store.OK unless it is known that it did not leave, Took is
-	// how long the vacancy waited for it, and one that nobody was there to hear
-	// is no call.
+	// Kind is "acquire", "renew", "release" or "read".
 	Kind string
 	// Sent is when the call began, Took how long it lasted.
 	Sent time.Time
@@ -225,7 +222,7 @@ type Call struct {
 	// Outcome classes Err; both as the store gave them.
 	Outcome store.Outcome
 	Err     error
-	// Correlation is that of the claim or term that the call was for, if any.
+	// Correlation identifies the claim or term that the call was for, if any.
 	Correlation string
 }
 
@@ -239,7 +236,7 @@ type Note struct {
 	Call string
 	// Text is a sentence for people.
 	Text string
-	// Correlation is that of the claim or term that it is about, if any.
+	// Correlation identifies the claim or term that it is about, if any.
 	Correlation string
 }
 
@@ -274,25 +271,25 @@ const (
 	// NoteTakeover: this candidate could not make its standing known to the
 	// leader.
 	NoteTakeover = engine.NoteTakeover
-	// NoteMalformed: nobody can read what stands in the control record.
+	// NoteMalformed: the control record is unreadable.
 	NoteMalformed = engine.NoteMalformed
 	// NoteBarred: this candidate does not campaign from now on, since the group
-	// is paused or the health check fails; Text says which, and who paused it
-	// and why. ElectionStatus.Barred says the same for as long as it lasts.
+	// is paused or the health check fails; Text contains which, and who paused
+	// it and why. ElectionStatus.Barred has the same for as long as it lasts.
 	NoteBarred = engine.NoteBarred
 	// NoteUnbarred: that is over.
 	NoteUnbarred = engine.NoteUnbarred
 	// NoteWaiting: nobody leads in a store that was made less than a lease ago;
-	// Text says until when.
+	// Text contains until when.
 	NoteWaiting = engine.NoteWaiting
-	// NoteDisconnected: the connection to the store is lost, and waited for;
-	// Text says since when, and why if that is known. It is repeated each
-	// minute.
+	// NoteDisconnected: the connection to the store is lost, and the election
+	// waits for it; Text contains since when, and why if that is known. It is
+	// repeated each minute.
 	NoteDisconnected = engine.NoteDisconnected
 	// NoteReturned: the function that was given to Run returned while its term
 	// lasted, which ends the election; Text has its error.
 	NoteReturned = engine.NoteReturned
-	// NoteClosed: the connection to the store is closed for good, which ends
+	// NoteClosed: the connection to the store is permanently closed, which ends
 	// the election.
 	NoteClosed = engine.NoteClosed
 )

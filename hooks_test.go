@@ -16,8 +16,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// heard collects what hooks were told, from the goroutines of several
-// elections.
+// heard collects what hooks receive, from the goroutines of several elections.
 type heard struct {
 	mu    sync.Mutex
 	lines []string
@@ -189,8 +188,8 @@ func TestCallsOfEveryKindAreTimed(t *testing.T) {
 	})
 }
 
-// A PerElection may have begun something for the election, which only its hooks
-// end. So a panic of another one must not take them away.
+// A PerElection may have started something for the election, which only its
+// hooks end. So a panic of another one must not take them away.
 func TestPanicOfPerElectionLeavesOtherHooksAlone(t *testing.T) {
 	fail := func() leader.Hooks { panic("boom") }
 	for name, order := range map[string][]string{
@@ -219,7 +218,7 @@ func TestPanicOfPerElectionLeavesOtherHooksAlone(t *testing.T) {
 					first, stack, _ := strings.Cut(n.Text, "\n")
 					h.add(first)
 					if !strings.Contains(stack, "TestPanicOfPerElection") {
-						t.Errorf("the stack does not say where it was:\n%s", stack)
+						t.Errorf("the stack does not show the place of the panic:\n%s", stack)
 					}
 				}}
 				for _, who := range order {
@@ -274,7 +273,7 @@ func TestHooksThatReturnThemselvesAreAskedOnce(t *testing.T) {
 		time.Sleep(ttl)
 		mustLead(t, a)
 		if asked != 1 || told == 0 {
-			t.Errorf("asked %d times, told of %d transitions", asked, told)
+			t.Errorf("asked %d times, notified of %d transitions", asked, told)
 		}
 	})
 }

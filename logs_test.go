@@ -169,8 +169,8 @@ func TestLogLevelsFitWhatHappened(t *testing.T) {
 	})
 }
 
-// Each line is named by an Event, or is a note or a call. Whom a candidate
-// comes to follow is said once, at INFO.
+// Each line is named by an Event, or is a note or a call. A candidate logs once
+// which leader it follows, at INFO.
 func TestLogLinesHaveANameForEachKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book logbook

@@ -41,7 +41,8 @@ func electionOn(nc *nats.Conn, cfg ElectionConfig) (e election, err error) {
 		return e, fmt.Errorf("%w: %w", ErrInvalidConfig, err)
 	}
 	e = newElection(st, cfg, release)
-	// One that is neither started nor stopped releases nothing by itself.
+	// An election that is neither started nor stopped releases nothing by
+	// itself.
 	runtime.AddCleanup(e.c, func(release func()) { release() }, release)
 	return e, nil
 }
@@ -83,8 +84,8 @@ func Observe(ctx context.Context, nc *nats.Conn, bucket, pattern string) iter.Se
 
 // ObserveFunc is [Observe] with functions in place of an iteration, which hear
 // more: see [Observer] and [ObserveFuncWithStore]. It blocks, and returns nil
-// when ctx is done and ErrConnectionClosed when the connection is closed for
-// good.
+// when ctx is done and ErrConnectionClosed when the connection is permanently
+// closed.
 func ObserveFunc(ctx context.Context, nc *nats.Conn, bucket, pattern string, observer Observer) error {
 	st, release, err := borrowed(nc, bucket)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// What observers are told of a leader that is gone says when it was heard last.
+// An observer's news of a leader that is gone contains when it was heard last.
 func TestObserverGetsTheLastRenewalOfALeaderThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, begun := memstore.New(), time.Now()
@@ -91,7 +91,7 @@ func TestObserversSeeThePresentStateAndThenEachChange(t *testing.T) {
 		j.demand(t, `"" `)
 		a := start(t, st, config("a"))
 		started(t, b)
-		time.Sleep(10 * heartbeat) // renewals are no change
+		time.Sleep(10 * heartbeat) // renewals do not change it
 		j.demand(t, `"" `, `"a" `)
 		if err := a.Resign(t.Context()); err != nil {
 			t.Fatal(err)
@@ -218,8 +218,8 @@ func TestObserverSeesASilentLeaderExpireAlsoByPolling(t *testing.T) {
 	}
 }
 
-// A watch says again what it said before when it has been interrupted. That is
-// no renewal.
+// A watch repeats its last entry when it has been interrupted. That is not a
+// renewal.
 func TestRepeatedEntryDoesNotProlongALeaseForAnObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, j := network(t, nil), newJournal()
@@ -305,7 +305,7 @@ func renew(t testing.TB, st store.Store, key string, r record.Record) {
 	}
 }
 
-// observeFunc notes all that an observer is told.
+// observeFunc notes all that an observer receives.
 func observeFunc(ctx context.Context, t *testing.T, st store.Store, pattern string, j *journal) (done chan struct{}) {
 	t.Helper()
 	done = make(chan struct{})
@@ -343,7 +343,7 @@ func TestObserverOfManyHasThePresentStateFirstAndThenEachChange(t *testing.T) {
 	})
 }
 
-// The order of the keys of a present state is the store's.
+// The store chooses the order of the keys.
 func TestObserverSkipsControlKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -392,8 +392,8 @@ func TestObserverExpiresEachGroupByItsOwnLease(t *testing.T) {
 	})
 }
 
-// A vacancy lasts for a millisecond where a successor waits, which is no time
-// for an observer to look. It is the only place that says why a leader left.
+// Where a successor waits, a vacancy lasts for a millisecond, which is too
+// short for an observer to look. Only the vacancy contains why a leader left.
 func TestSlowObserverHearsWhyALeaderLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
@@ -421,8 +421,8 @@ func TestSlowObserverHearsWhyALeaderLeft(t *testing.T) {
 	})
 }
 
-// What waits for a slow observer is the latest state of each group; its lease
-// counts from when that arrived.
+// The latest state of each group waits for a slow observer; its lease counts
+// from when that state arrived.
 func TestSlowObserverHearsOfTheLastStateOfEveryGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -452,18 +452,18 @@ func TestSlowObserverHearsOfTheLastStateOfEveryGroup(t *testing.T) {
 			}
 		}
 		if told > 12 {
-			t.Errorf("told %d states of 10 groups", told)
+			t.Errorf("notified of %d states of 10 groups", told)
 		}
 		for g := range 10 {
 			l := last[fmt.Sprint("g", g)]
 			if l.ID != "x99" || !l.Until.Equal(begun.Add(time.Minute*11/10)) {
-				t.Errorf("%+v, begun %v", l, begun)
+				t.Errorf("%+v, started %v", l, begun)
 			}
 		}
 	})
 }
 
-// While the observer is told of one leader's end, another renews, and a third
+// While the observer handles one leader's end, another renews, and a third
 // comes and falls silent.
 func TestSlowObserverSkipsStatesThatAreOver(t *testing.T) {
 	for range 30 { // which of two things that are due comes first is chance
@@ -493,7 +493,7 @@ func TestSlowObserverSkipsStatesThatAreOver(t *testing.T) {
 	}
 }
 
-// turns is a store that says a fixed sequence of things at once.
+// turns is a store that delivers a fixed sequence of entries at once.
 type turns struct {
 	store.Store
 	say func(deliver func(store.Entry), present func(error))
@@ -736,7 +736,7 @@ func TestObserverOfManyMayEndAtAnyTime(t *testing.T) {
 			}
 			cancel()
 			if told != n+1 {
-				t.Errorf("told %d after the end at %d", told, n+1)
+				t.Errorf("notified of %d after the end at %d", told, n+1)
 			}
 		}
 		if _, err := leader.SnapshotWithStore(canceled(t), st, ">"); !errors.Is(err, context.Canceled) {
@@ -752,7 +752,7 @@ func canceled(t *testing.T) context.Context {
 	return ctx
 }
 
-// One observer of ten thousand groups costs some hundred bytes for each, and no
+// An observer of ten thousand groups costs some hundred bytes for each, and no
 // goroutine or timer.
 func TestTenThousandObservedGroupsShareOneGoroutine(t *testing.T) {
 	const groups = 10_000
@@ -778,7 +778,7 @@ func TestTenThousandObservedGroupsShareOneGoroutine(t *testing.T) {
 	}
 	cancel()
 	if err := <-done; err != nil || n != groups {
-		t.Errorf("told of %d groups, %v", n, err)
+		t.Errorf("notified of %d groups, %v", n, err)
 	}
 }
 
@@ -800,7 +800,7 @@ func lags(t *testing.T, st store.Store) *lagging {
 	return &lagging{Store: st, old: old}
 }
 
-// An older state is no news, and the state after it no renewal: each would
+// An older state is not news, and the state after it not a renewal: each would
 // prolong the lease of a leader that is dead.
 func TestObserverThatPollsALaggingReplicaSeesADeadLeaderExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -851,7 +851,7 @@ func (r *refusing) Get(ctx context.Context, key string) (store.Entry, error) {
 	return store.Entry{}, err
 }
 
-// Not every store tells of its connection: a read may be the first to find it
+// Not every store reports its connection: a read may be the first to find it
 // closed.
 func TestPolledStoreThatIsClosedEndsAnObservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -874,8 +874,8 @@ func TestPolledStoreThatIsClosedEndsAnObservation(t *testing.T) {
 	})
 }
 
-// What fails for good is told as of a store that cannot be watched, and tried
-// again; what passes by itself is not told.
+// A permanent failure is reported like a store that cannot be watched, and
+// tried again; a transient failure is not reported.
 func TestObserverGetsTheErrorOfAPolledStoreThatMayNotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -934,7 +934,7 @@ func TestClosedConnectionEndsAnObservation(t *testing.T) {
 	})
 }
 
-// A reader that has enough is not told of an end.
+// A reader that breaks out of the loop receives no end.
 func TestObserverThatBreaksGetsNoErrorOfAClosedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)

@@ -53,9 +53,8 @@ func TestDisconnectGraceEndsTheTermBeforeTheTrustDoes(t *testing.T) {
 	})
 }
 
-// A login that is refused is for a person to repair, and nobody looks for what
-// nobody is told.
-func TestAnOutageIsSaidAtOnceAndEachMinute(t *testing.T) {
+// A refused login needs a person to repair it, so it has to be logged.
+func TestOutageIsLoggedAtOnceAndEachMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		told := make(map[string][]time.Duration)
@@ -83,19 +82,19 @@ func TestAnOutageIsSaidAtOnceAndEachMinute(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		for _, id := range []string{"a", "b"} {
 			if want := []time.Duration{0, time.Minute, 2 * time.Minute}; !slices.Equal(told[id], want) {
-				t.Errorf("%s said it after %v, want %v", id, told[id], want)
+				t.Errorf("%s reported it after %v, want %v", id, told[id], want)
 			}
 		}
 	})
 }
 
-// loginRefused says why it is disconnected.
+// loginRefused reports why it is disconnected.
 type loginRefused struct{ *faultstore.Client }
 
 func (loginRefused) ConnError() error { return errors.New("the login was refused") }
 
-// reporting is a network whose answers take so long, and on which a says that
-// it is disconnected, whatever comes in. It bears 500 writes.
+// reporting is a network whose answers take so long, and on which a reports
+// that it is disconnected, whatever comes in. It allows 500 writes.
 func reporting(t *testing.T, answer time.Duration, leads func()) (*faultstore.Faults, leader.Election) {
 	t.Helper()
 	f, cfg := network(t, func(c faultstore.Call) faultstore.Fate {
@@ -130,9 +129,9 @@ func TestClaimThatIsGrantedAfterTheGracePromotesNobody(t *testing.T) {
 	})
 }
 
-// Who cannot keep what it wins would claim, leave, write a vacancy and claim
-// again as fast as the store answers.
-func TestLostConnectionThatStillAnswersIsNoHotLoop(t *testing.T) {
+// A candidate that cannot keep what it wins would claim, leave, write a vacancy
+// and claim again as fast as the store answers.
+func TestLostConnectionThatStillAnswersDoesNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a := reporting(t, time.Millisecond, func() {})
 		for range 20 { // and when it flaps
@@ -245,8 +244,8 @@ func TestHealthIsAskedEachHeartbeat(t *testing.T) {
 	})
 }
 
-// An unfit candidate does not campaign, but tells its program all the same that
-// the leader is gone.
+// An unfit candidate does not campaign, but notifies its program all the same
+// that the leader is gone.
 func TestUnfitFollowerSeesASilentLeaderExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, h, cfg, j := network(t, nil), &health{}, config("b"), newJournal()
@@ -257,7 +256,7 @@ func TestUnfitFollowerSeesASilentLeaderExpire(t *testing.T) {
 		started(t, b)
 		time.Sleep(10 * heartbeat)
 		f.BlackHole("a")
-		time.Sleep(wait + spread)
+		time.Sleep(wait + contention)
 		mustNotLead(t, a, b)
 		j.demand(t, `"" started`, `"a" `, `"" expired`)
 		if b.LeaderID() != "" {
@@ -490,7 +489,7 @@ func TestConnectionTimeoutBoundsEveryCall(t *testing.T) {
 	})
 }
 
-// A denying store refuses writes for good while it is told to.
+// A denying store refuses writes permanently while the test asks for it.
 type denying struct {
 	store.Store
 	denies atomic.Bool
@@ -505,8 +504,8 @@ func (d *denying) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 	return d.Store.CompareAndSwap(ctx, w)
 }
 
-// What a person has to repair may be repaired at any time: a running election
-// goes on asking, slowly, and says in its status and its log what it waits for.
+// A person may repair the store at any time: a running election goes on asking,
+// slowly, and shows in its status and its log what it waits for.
 func TestPermanentFaultOfARunningElectionIsReportedAndRetriedWithPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book logbook
@@ -520,7 +519,7 @@ func TestPermanentFaultOfARunningElectionIsReportedAndRetriedWithPatience(t *tes
 		mustNotLead(t, a)
 		if s := a.Status(); !errors.Is(s.LastError, store.ErrPermanent) || !strings.Contains(s.LastError.Error(), "grant it") ||
 			time.Since(s.LastErrorAt) > time.Minute {
-			t.Errorf("the status tells %v of %v", s.LastError, s.LastErrorAt)
+			t.Errorf("the status shows %v of %v", s.LastError, s.LastErrorAt)
 		}
 		if n := st.asked.Load(); n < 60 || n > 200 {
 			t.Errorf("asked %d times in an hour", n)
@@ -530,13 +529,13 @@ func TestPermanentFaultOfARunningElectionIsReportedAndRetriedWithPatience(t *tes
 			warned = warned || line["level"] == "WARN" && strings.Contains(fmt.Sprint(line["error"]), "grant it")
 		}
 		if !warned {
-			t.Errorf("no warning says what to do:\n%.2000s", book.text())
+			t.Errorf("no warning names the remedy:\n%.2000s", book.text())
 		}
 		st.denies.Store(false)
 		time.Sleep(2 * cfg.RetryConfig.MaxBackoff)
 		mustLead(t, a)
 		if s := a.Status(); s.LastError != nil {
-			t.Errorf("still tells %v", s.LastError)
+			t.Errorf("still shows %v", s.LastError)
 		}
 	})
 }
@@ -551,7 +550,7 @@ func TestElectionOutlivesTransientFaultsOfAnyLength(t *testing.T) {
 			refuse.Store(true)
 			time.Sleep(outage)
 			if s := a.Status(); !errors.Is(s.LastError, store.ErrTransient) {
-				t.Errorf("after %v the status tells %v", outage, s.LastError)
+				t.Errorf("after %v the status shows %v", outage, s.LastError)
 			}
 			refuse.Store(false)
 			time.Sleep(2 * ttl)
@@ -560,8 +559,8 @@ func TestElectionOutlivesTransientFaultsOfAnyLength(t *testing.T) {
 	})
 }
 
-// A store that is closed for good serves nobody again: whoever waits for it
-// waits in vain, and is told so.
+// A store that is permanently closed never serves again: callers that wait for
+// it get an error.
 func TestClosedConnectionEndsALeaderAndAFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, notes := network(t, nil), 0
@@ -628,8 +627,8 @@ func TestClosedConnectionEndsTheCallsThatWaitForIt(t *testing.T) {
 	}
 }
 
-// A store that does not report its connection says so by the errors of its
-// calls.
+// A store that does not report its connection shows its end by the errors of
+// its calls.
 type mute struct {
 	store.Store
 	closed *atomic.Bool
@@ -668,7 +667,8 @@ func TestClosedStoreThatReportsNothingEndsItsElections(t *testing.T) {
 }
 
 // A redelivering store has a watch that can lag, and that delivers an entry
-// again when it is told to, as one does that was interrupted and reads anew.
+// again when the test asks for it, as a watch does that was interrupted and
+// reads again.
 type redelivering struct {
 	*memstore.Store
 
@@ -718,10 +718,10 @@ func (r *redelivering) again() uint64 {
 	return r.latest.Revision
 }
 
-// A watch may deliver an entry again, after the answer to a later write of
-// ours. The revision is older than ours, but the watch has not gone back: the
-// store has lost nothing, and nothing is doubted.
-func TestRepeatedEntryOfTheWatchIsNoRegress(t *testing.T) {
+// A watch may deliver an entry again, after the answer to a later write of this
+// candidate. The revision is older than ours, but the watch has not gone back:
+// the store has lost nothing, and nothing is doubted.
+func TestRepeatedEntryOfTheWatchIsNotARegression(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, shared := newJournal(), memstore.New()
 		st := &redelivering{Store: shared}
@@ -827,7 +827,7 @@ func (l *laggard) release() {
 
 // A watch may deliver our own writes long after their answers. The store has
 // lost no writes then, and nobody waits as after such a loss.
-func TestWatchThatLagsBehindOwnWritesIsNoLostWrite(t *testing.T) {
+func TestWatchThatLagsBehindOwnWritesReportsNoLostWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, shared, cfg := newJournal(), memstore.New(), config("a")
 		cfg.Hooks.Note = func(n leader.Note) {
@@ -864,8 +864,8 @@ func TestWatchThatLagsBehindOwnWritesIsNoLostWrite(t *testing.T) {
 	})
 }
 
-// A lagging store answers every other read from a replica that stands still at
-// an old state.
+// A lagging store answers every other read from a replica that remains at an
+// old state.
 type lagging struct {
 	store.Store // and no watch
 	old         store.Entry
@@ -880,9 +880,9 @@ func (l *lagging) Get(ctx context.Context, key string) (store.Entry, error) {
 }
 
 // A read may be of any age. A follower that polls two replicas, of which one
-// lags, must neither begin its wait anew with each answer nor take the lag for
-// a store that lost writes.
-func TestPollingALaggingReplicaStrandsNobody(t *testing.T) {
+// lags, must neither restart its wait with each answer nor take the lag for a
+// store that lost writes.
+func TestPollingALaggingReplicaElectsALeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		a, err := leader.NewElectionWithStore(mem, config("a"))

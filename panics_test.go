@@ -19,7 +19,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// A brittle store panics in the method that it is told to, so many times.
+// A brittle store panics in the method that the test names, so many times.
 type brittle struct {
 	*memstore.Store
 
@@ -83,7 +83,7 @@ func (b *brittle) OnConnState(func(store.ConnState)) func() {
 	return func() { b.strike("the end of OnConnState") }
 }
 
-// Whoever asks for the status is none that a store's panic may strike.
+// A store's panic must not reach a caller that asks for the status.
 func TestStatusSurvivesAPanicOfTheStoresConnState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &brittle{Store: memstore.New(), left: map[string]int{}}
@@ -102,8 +102,8 @@ func TestStatusSurvivesAPanicOfTheStoresConnState(t *testing.T) {
 	})
 }
 
-// Pause and Resume write on the goroutine of their caller, who is no more to be
-// struck than the election. What is unknown then is tried again.
+// Pause and Resume write on the goroutine of their caller, which a panic must
+// not end either. An unknown outcome is tried again.
 func TestPauseAndResumeSurviveAPanicOfTheStore(t *testing.T) {
 	for _, method := range []string{"Get", "CompareAndSwap before", "CompareAndSwap after"} {
 		t.Run(method, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestPauseAndResumeSurviveAPanicOfTheStore(t *testing.T) {
 					if got := j.count("the store's " + strings.Fields(method)[0] + " panicked: boom in " + method); got != i+1 {
 						t.Errorf("%d panics were reported after call %d: %q", got, i, j.all())
 					}
-					time.Sleep(3 * ttl) // it stands back after a term
+					time.Sleep(3 * ttl) // it stays back after a term
 					if paused := i == 0; a.IsLeader() == paused {
 						t.Errorf("after call %d: %s", i, status(a))
 					}
@@ -154,8 +154,8 @@ func unharmed(f func() error) (err error) {
 	return f()
 }
 
-// A store is written by others. What a call of it did before it panicked is
-// unknown, and unknown is an outcome that the protocol knows.
+// A store is written by others. The effect of a call that panicked is unknown,
+// which is an outcome that the protocol handles.
 func TestPanicOfTheStoreIsAnUnknownOutcome(t *testing.T) {
 	for _, method := range []string{
 		"Get", "CompareAndSwap before", "CompareAndSwap after", "Check", "Watch", "the end of Watch",
@@ -179,7 +179,7 @@ func TestPanicOfTheStoreIsAnUnknownOutcome(t *testing.T) {
 				cfg.InstanceID = "b"
 				b := start(t, st, cfg)
 				time.Sleep(3 * ttl)
-				_ = brittle.Delete("g") // the watch tells of it, and writes that come meanwhile are refused
+				_ = brittle.Delete("g") // the watch reports it, and writes that come meanwhile are refused
 				for range 3 {
 					time.Sleep(2*wait + ttl)
 					if a.IsLeader() == b.IsLeader() {
@@ -208,9 +208,9 @@ func TestPanicOfTheStoreIsAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// A timed store notes when writes to the group's record were begun, and panics
-// after one that is due. Its watch can be silent, or it would tell of the write
-// before that is repeated.
+// A timed store notes when writes to the group's record started, and panics
+// after one that is due. Its watch can be silent; otherwise it would report the
+// first write before it is repeated.
 type timed struct {
 	*redelivering
 
@@ -278,7 +278,7 @@ func TestPanicOfAHookIsReportedAndTheElectionGoesOn(t *testing.T) {
 						}
 					},
 				}
-				// Whoever comes after a hook that panics is told all the same.
+				// A hook after one that panics is called all the same.
 				cfg.Hooks = leader.JoinHooks(hooks, told)
 				a := candidate(t, memstore.New(), cfg)
 				a.OnPromote(func(context.Context, string) { panic("boom") }) // a panic to report, whatever the hooks do
@@ -344,7 +344,7 @@ func TestPanicOfTheLoggerIsReportedToTheHooks(t *testing.T) {
 	})
 }
 
-// An unclear store says that it is disconnected, and answers all the same,
+// An unclear store reports that it is disconnected, and answers all the same,
 // late.
 type unclear struct{ *memstore.Store }
 
@@ -375,7 +375,7 @@ func TestClaimAnsweredWhileDisconnectedCrashesNothing(t *testing.T) {
 	})
 }
 
-// A store without a watch is polled by a goroutine of ours.
+// A goroutine of this library polls a store without a watch.
 func TestPanicOfAPolledStoreIsReportedToTheObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &brittle{Store: memstore.New(), left: map[string]int{"Get": 2}}
@@ -392,12 +392,12 @@ func TestPanicOfAPolledStoreIsReportedToTheObserver(t *testing.T) {
 		})
 		cancel()
 		if err != nil || faults != 2 {
-			t.Errorf("%d panics were told of; %v", faults, err)
+			t.Errorf("%d panics were reported; %v", faults, err)
 		}
 	})
 }
 
-// An operator's request watches the record from a goroutine of ours; where that
+// An operator's request watches the record from a separate goroutine; if that
 // panics, the record is read instead.
 func TestPanicOfTheWatchDoesNotEndAControlRequest(t *testing.T) {
 	for _, method := range []string{"Watch", "the end of Watch"} {
@@ -420,7 +420,7 @@ func TestPanicOfTheWatchDoesNotEndAControlRequest(t *testing.T) {
 	}
 }
 
-// The manager has goroutines of its own: the roles' elections do not depend on
+// The manager has its own goroutines: the roles' elections do not depend on
 // them.
 func TestPanicOfTheStoreDoesNotEndARoleManager(t *testing.T) {
 	for _, method := range []string{"Check", "Get", "CompareAndSwap before", "Watch"} {

@@ -29,9 +29,9 @@ func ranked(id string, priority int) leader.ElectionConfig {
 	return cfg
 }
 
-// Each in turn leaves for good: the next in order takes over, however the order
-// of joining was, and waits for those before it that are gone no longer than a
-// step each.
+// Each in turn leaves permanently: the next in order takes over, however the
+// order of joining was, and waits for earlier ones that are gone no longer than
+// a step each.
 func TestPriorityOrdersWhoGoesFirstAtAVacancy(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestPriorityOrdersWhoGoesFirstAtAVacancy(t *testing.T) {
 				delete(es, p)
 				time.Sleep(2 * ttl) // in which those who are left make themselves heard
 			}
-			first := led[0] // whoever joined first; from then on in order
+			first := led[0] // the first to join; from then on in order
 			rest := slices.Clone(led[1:])
 			if !slices.IsSortedFunc(rest, func(a, b int) int { return b - a }) {
 				t.Errorf("seed %d: %d led, then %v", seed, first, rest)
@@ -68,7 +68,7 @@ func TestPriorityOrdersWhoGoesFirstAtAVacancy(t *testing.T) {
 }
 
 // The leader of the highest priority crashes: its lease runs out for all at
-// once, and the next in order stands.
+// once, and the next in order claims.
 func TestPriorityOrdersWhoGoesFirstWhenALeaseHasRunOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
@@ -82,8 +82,8 @@ func TestPriorityOrdersWhoGoesFirstWhenALeaseHasRunOut(t *testing.T) {
 	})
 }
 
-// Nobody waits for anybody in a group whose candidates are all alike, and its
-// records say nothing of it.
+// In a group whose candidates all have the same priority nobody waits, and its
+// records contain no priorities.
 func TestEqualPrioritiesHandOverAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -113,9 +113,9 @@ func mustLeadAtOnce(t *testing.T, e leader.Election) {
 	}
 }
 
-// Who is gone for good is forgotten after a few terms, and delays nobody any
-// more.
-func TestStandingThatNobodyHasIsForgotten(t *testing.T) {
+// A candidate that is permanently gone is forgotten after a few terms, and
+// delays nobody any more.
+func TestStandingWithoutACandidateIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		gone := start(t, st, ranked("gone", 100))
@@ -139,8 +139,8 @@ func TestStandingThatNobodyHasIsForgotten(t *testing.T) {
 	})
 }
 
-// A record that somebody else wrote may tell of any number of standings; they
-// cost a bounded delay.
+// A foreign record may contain any number of standings; they cost a bounded
+// delay.
 func TestForeignStandingsDelayByABoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -212,8 +212,8 @@ func TestTakeoverNeedsTheConsentOfBoth(t *testing.T) {
 	}
 }
 
-// Whoever may write the control record may ask to take over. The leader judges
-// that by its own settings, whatever the other has concluded from its own.
+// Any program that may write the control record may ask to take over. The
+// leader judges that by its own settings, whatever the other has concluded.
 func TestLeaderJudgesRequestsToTakeOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		priority int
@@ -242,9 +242,9 @@ func TestLeaderJudgesRequestsToTakeOver(t *testing.T) {
 	}
 }
 
-// A holder that cools down has not begun to lead. If it left for one that is
-// preferred and then loses the race, the next holder would cool down anew, and
-// so on, with nobody leading.
+// A holder that cools down has not started to lead. If it left for a preferred
+// one and then lost the race, the next holder would cool down again, and so on,
+// with nobody leading.
 func TestTakeoverWaitsForTheCoolDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -323,8 +323,8 @@ func TestComingAndGoingDoesNotMakeLeadershipFlap(t *testing.T) {
 	})
 }
 
-// Hundreds that are alike have one thing to say, and one of them says it.
-func TestCandidatesLikeOneThatWasHeardStaySilent(t *testing.T) {
+// Hundreds of equal candidates have one message, and one of them sends it.
+func TestCandidatesOfAKnownStandingStaySilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var writes atomic.Int64
 		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
@@ -439,8 +439,8 @@ func (g *guarded) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 	return 0, fmt.Errorf("%w: no permission to write %s", store.ErrPermanent, w.Key)
 }
 
-// Without the right to write the control record a candidate has no say, and
-// everything else works.
+// Without the right to write the control record a candidate cannot send its
+// priority, and everything else works.
 func TestCandidateThatMayNotRequestATakeoverIsLeftOutAndReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &guarded{Store: memstore.New()}
@@ -508,7 +508,7 @@ func TestPreferNewerLetsTheNewVersionTakeOver(t *testing.T) {
 	})
 }
 
-// A tenure without end is how to say that nobody is taken over.
+// An endless tenure means that nobody is taken over.
 func TestHugeMinTenureDoesNotOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -532,8 +532,8 @@ func TestHugeMinTenureDoesNotOverflow(t *testing.T) {
 	})
 }
 
-// A record holds only so many standings. Who is behind all of them has nothing
-// to say that it would show.
+// A record holds only so many standings. A candidate behind all of them has
+// nothing to send that the record would show.
 func TestCandidateWithoutAPlaceAmongTheStandingsFallsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var writes atomic.Int64
@@ -552,7 +552,7 @@ func TestCandidateWithoutAPlaceAmongTheStandingsFallsSilent(t *testing.T) {
 		before := writes.Load()
 		time.Sleep(1000 * ttl)
 		if n := writes.Load() - before; n > 0 {
-			t.Errorf("%d writes of the control record when all was said", n)
+			t.Errorf("%d writes of the control record long after the start", n)
 		}
 	})
 }

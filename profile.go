@@ -12,7 +12,7 @@ import (
 // [ElectionConfig.WithProfile]. The zero Profile is none.
 type Profile uint8
 
-// The profiles. Their values are in the chapter Tuning of docs/operations.md,
+// The profiles. Their values are in the chapter Tuning of docs/operate/tuning.md,
 // with what they cost.
 const (
 	// ProfileLowLatency is for short failovers: 3.3 s after the leader's last
@@ -39,21 +39,21 @@ func ConfigFor(group string, p Profile) ElectionConfig {
 	if err != nil || !validID(host) {
 		host = "candidate"
 	}
-	host = host[:min(len(host), 200)] // there is room for the suffix, whatever the system says
+	host = host[:min(len(host), 200)] // there is room for the suffix, whatever the system returns
 	return ElectionConfig{
 		Bucket: "leaders", BucketAutoCreate: true, Group: group, InstanceID: host + "-" + strings.ToLower(rand.Text()[:6]),
 	}.WithProfile(p)
 }
 
-// WithProfile returns the configuration with those of its fields filled in that
-// the profile has a value for and that are zero: TTL, HeartbeatInterval,
-// ConnectionTimeout, RetryConfig, DeleteOnStop, Fencing. A HeartbeatInterval
-// that is filled in beside a TTL of the caller's is at most a third of it; a
-// TTL that is filled in beside a HeartbeatInterval is at least three of them, in
-// whole milliseconds. DeleteOnStop cannot be told from unset when it is false:
-// to keep it so, reset it afterwards.
+// WithProfile returns the configuration with its zero fields filled in for
+// which the profile has a value: TTL, HeartbeatInterval, ConnectionTimeout,
+// RetryConfig, DeleteOnStop, Fencing. A HeartbeatInterval that is filled in
+// beside a TTL of the caller's is at most a third of it; a TTL that is filled
+// in beside a HeartbeatInterval is at least three of them, in whole
+// milliseconds. A false DeleteOnStop looks unset: to keep it false, reset it
+// afterwards.
 //
-// A value that is no profile changes nothing.
+// An undefined profile changes nothing.
 func (c ElectionConfig) WithProfile(p Profile) ElectionConfig {
 	if p.check() != nil {
 		return c
@@ -101,7 +101,7 @@ func profileNames() []string {
 
 func (p Profile) check() error {
 	if p < ProfileLowLatency || p > ProfileHighThroughput {
-		return fmt.Errorf("%w: %v is no profile", ErrInvalidConfig, p)
+		return fmt.Errorf("%w: %v is not a profile", ErrInvalidConfig, p)
 	}
 	return nil
 }
@@ -127,5 +127,5 @@ func (p *Profile) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %.100q is no profile: want %q", ErrInvalidConfig, text, profileNames()[1:])
+	return fmt.Errorf("%w: %.100q is not a profile: want %q", ErrInvalidConfig, text, profileNames()[1:])
 }

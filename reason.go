@@ -6,8 +6,8 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/machine"
 )
 
-// A Reason says in one word why something happened. Logs, hooks, records
-// and the command line use the same words.
+// A Reason names a cause in one word. Logs, hooks, records and the command line
+// use the same words.
 type Reason string
 
 // The reasons why a candidate begins to lead, or follows.
@@ -19,7 +19,7 @@ const (
 	// ReasonVacant: the holder released the record.
 	ReasonVacant = Reason(machine.ReasonVacant)
 	// ReasonOffered: the holder handed the record over without a vacancy.
-	// Candidates of before decision 13 (docs/adr) give this reason; later ones
+	// Candidates of before decision 13 (docs/contributing/adr) give this reason; later ones
 	// do not.
 	ReasonOffered = Reason(machine.ReasonOffered)
 	// ReasonExpired: the holder's lease ran out.
@@ -81,12 +81,14 @@ const (
 	// ReasonCrashed: this library panicked, and the election is over: see
 	// ErrPanicked.
 	ReasonCrashed = Reason(leadership.ReasonCrashed)
-	// ReasonClosed: the connection is closed for good, and the election is
+	// ReasonClosed: the connection is permanently closed, and the election is
 	// over: see ErrConnectionClosed.
 	ReasonClosed = Reason(leadership.ReasonClosed)
 	// ReasonBalanced: a RoleManager handed the role to an instance that leads
 	// fewer.
 	ReasonBalanced = Reason(machine.ReasonBalanced)
+	// ReasonDrained: an operator drained the instance: see Control.Drain.
+	ReasonDrained = Reason(machine.ReasonDrained)
 )
 
 // The reasons of a vacancy that an operator wrote in the place of a record.

@@ -22,9 +22,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// stands demands that all say of the present term when it was acquired and when
-// its record was written last: the leader, a follower, an observer, and the
-// record.
+// stands checks that the leader, a follower, an observer and the record agree
+// when the current term was acquired and when its record was written last.
 func stands(t *testing.T, st *memstore.Store, acquired, renewed time.Time, leads, follows leader.Election) {
 	t.Helper()
 	synctest.Wait()
@@ -49,7 +48,7 @@ func stands(t *testing.T, st *memstore.Store, acquired, renewed time.Time, leads
 	}
 	r := raw(t, st)
 	if fmt.Sprint(r["acquired"]) != fmt.Sprint(acquired.UnixMilli()) || fmt.Sprint(r["renewed"]) != fmt.Sprint(renewed.UnixMilli()) {
-		t.Errorf("the record says %v and %v, want %d and %d", r["acquired"], r["renewed"], acquired.UnixMilli(), renewed.UnixMilli())
+		t.Errorf("the record contains %v and %v, want %d and %d", r["acquired"], r["renewed"], acquired.UnixMilli(), renewed.UnixMilli())
 	}
 }
 
@@ -60,7 +59,7 @@ func TestRecordShowsWhenItsTermWasAcquiredAndRenewed(t *testing.T) {
 		stands(t, st, begun, begun, a, b)
 		time.Sleep(10*heartbeat + heartbeat/2)
 		stands(t, st, begun, begun.Add(10*heartbeat), a, b)
-		// A new holder has a time of its own, and keeps it.
+		// A new holder has its own time, and keeps it.
 		handed := time.Now()
 		if err := a.Resign(t.Context()); err != nil {
 			t.Fatal(err)
@@ -142,9 +141,9 @@ func TestFormerLeaderKnowsWhenItsTermEnded(t *testing.T) {
 	})
 }
 
-// Whatever a record says of times, everybody waits for its lease as it is
-// counted from here, and no candidate has the record for malformed.
-func TestTimesOfDayInTheRecordDecideNothing(t *testing.T) {
+// Whatever times a record contains, all candidates count its lease from its
+// arrival, and none takes the record for malformed.
+func TestWallClockTimesInTheRecordAreIgnored(t *testing.T) {
 	absurd := []string{
 		"0", "-1", "-9223372036854775808", "1", "140737488355328", "140737488355329", "9223372036854775807", "99999999999999999999999",
 		"1.5", "1e3", "1e400", "null", "true", `"2026-11-25T04:00:00Z"`, `""`, `{"of":1}`, "[1]",
@@ -173,7 +172,7 @@ func TestTimesOfDayInTheRecordDecideNothing(t *testing.T) {
 				}()
 				time.Sleep(wait - 1)
 				mustNotLead(t, b)
-				time.Sleep(1 + spread)
+				time.Sleep(1 + contention)
 				mustLead(t, b)
 				if took := <-ended; took < wait {
 					t.Errorf("%s: vacated after %v", more, took)
@@ -185,8 +184,8 @@ func TestTimesOfDayInTheRecordDecideNothing(t *testing.T) {
 	}
 }
 
-// A record says the time of its writer's wall clock, however wrong that is. It
-// costs the group nothing.
+// A record contains the time of its writer's wall clock, however wrong that is.
+// It costs the group nothing.
 func TestCandidateWhoseClockIsYearsOffIsElectedAndSucceeded(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, off := range []time.Duration{-20 * year, -100 * year, 100 * year, 0} {
@@ -215,13 +214,13 @@ func TestCandidateWhoseClockIsYearsOffIsElectedAndSucceeded(t *testing.T) {
 			heard := time.Now().Add(-heartbeat / 2)
 			time.Sleep(time.Until(heard.Add(wait)) - 1)
 			mustNotLead(t, b)
-			time.Sleep(1 + spread)
+			time.Sleep(1 + contention)
 			mustLead(t, b)
 		})
 	}
 }
 
-// A lossyStore loses a write, and says that it may have been applied.
+// A lossyStore loses a write, and reports that it may have been applied.
 type lossyStore struct {
 	*memstore.Store
 
@@ -255,8 +254,8 @@ func (s *lossyStore) CompareAndSwap(ctx context.Context, w store.Write) (uint64,
 	return s.Store.CompareAndSwap(ctx, w)
 }
 
-// Rule 4: what is sent again is the same, so whichever attempt is applied, the
-// record says one time.
+// Rule 4: all attempts are the same, so whichever is applied, the record
+// contains one time.
 func TestAttemptsThatMayHaveBeenAppliedHaveOneContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &lossyStore{Store: memstore.New()}
@@ -275,8 +274,8 @@ func TestAttemptsThatMayHaveBeenAppliedHaveOneContent(t *testing.T) {
 	})
 }
 
-// counted demands that the leader, the follower, an observer and the record say
-// that the group got another leader so often.
+// counted checks that the leader, a follower, an observer and the record agree
+// how often the group got another leader.
 func counted(t *testing.T, st *memstore.Store, want uint64, leads, follows leader.Election) {
 	t.Helper()
 	time.Sleep(heartbeat)
@@ -308,7 +307,7 @@ func TestTransitionsAreCountedFromTermToTerm(t *testing.T) {
 			t.Fatal(err)
 		}
 		counted(t, st, 1, b, a)
-		time.Sleep(10 * heartbeat) // renewals say the same
+		time.Sleep(10 * heartbeat) // renewals contain the same
 		counted(t, st, 1, b, a)
 		if _, err := control(t, st).StepDown(t.Context(), "g", "maintenance"); err != nil {
 			t.Fatal(err)
@@ -322,7 +321,7 @@ func TestTransitionsAreCountedFromTermToTerm(t *testing.T) {
 			next, other = b, a
 		}
 		counted(t, st, 3, next, other)
-		// One of a program that does not count begins anew.
+		// A record of a program that does not count restarts the count.
 		if err := next.Stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -360,8 +359,8 @@ func TestVacancyKeepsTheCountOfTransitions(t *testing.T) {
 }
 
 // A leader of an earlier version may write no vacancy, and its successor's
-// record tells of it. It is told like one that was written.
-func TestVacancyThatNobodyWroteKeepsTheCountOfTransitions(t *testing.T) {
+// record contains it. It is reported like a written one.
+func TestUnwrittenVacancyKeepsTheCountOfTransitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		holder := func(id string, transitions int, prior map[string]any) map[string]any {
@@ -390,7 +389,7 @@ func TestVacancyThatNobodyWroteKeepsTheCountOfTransitions(t *testing.T) {
 	})
 }
 
-// What is only history must not cost the group a wait.
+// History must not cost the group a wait.
 func TestInvalidCountOfTransitionsIsLeftOut(t *testing.T) {
 	for _, count := range []string{"18014398509481984", "-1", "1.5", "1e3", `"many"`, "null", "[1]", "99999999999999999999999"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -407,7 +406,7 @@ func TestInvalidCountOfTransitionsIsLeftOut(t *testing.T) {
 // silent is a store that warns of nothing itself.
 func silent() *memstore.Store { return memstore.NewWithOptions(memstore.Options{FirstRevision: 1000}) }
 
-// warnings collects those of the candidates that are made with it.
+// warnings collects the warnings of candidates that are made with it.
 type warnings struct {
 	mu   sync.Mutex
 	said map[string][]string // by candidate
@@ -441,7 +440,7 @@ func (w *warnings) once(t *testing.T, name string, words ...string) {
 	}
 	for _, word := range words {
 		if !strings.Contains(said[0], word) {
-			t.Errorf("%q does not say %q", said[0], word)
+			t.Errorf("%q does not contain %q", said[0], word)
 		}
 	}
 }
@@ -497,7 +496,7 @@ func TestDifferentTTLOrDriftIsWarnedOfOnce(t *testing.T) {
 	}
 }
 
-// Candidates of before wrote no drift. That is no other drift.
+// Earlier versions wrote no drift. A missing drift is not a different drift.
 func TestRecordWithoutADriftIsNotWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w warnings
@@ -572,8 +571,9 @@ func TestLeaderDeposedByItsOwnTokenWarnsOfACopy(t *testing.T) {
 	})
 }
 
-// What a candidate finds of its own after a restart is its predecessor's.
-func TestPredecessorOfTheSameNameIsNoTwin(t *testing.T) {
+// A record under its own name that a candidate finds after a restart is its
+// predecessor's.
+func TestPredecessorOfTheSameNameIsNotReportedAsATwin(t *testing.T) {
 	renewal := func(n uint64) record.Record {
 		return record.Record{ID: "a", Token: "t", TTL: 2 * ttl.Milliseconds(), Renewal: n, Drift: 0.3}
 	}
@@ -622,7 +622,7 @@ func TestPredecessorOfTheSameNameIsNoTwin(t *testing.T) {
 	})
 }
 
-// The names of others are without end. What is remembered of them is not.
+// The names of others are without end. The memory of them is bounded.
 func TestWarningsOfAFloodOfNamesAreBoundedInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w warnings
@@ -640,8 +640,8 @@ func TestWarningsOfAFloodOfNamesAreBoundedInMemory(t *testing.T) {
 	})
 }
 
-// A copy of this machine has all that it remembers. What it writes is to differ
-// all the same.
+// A copy of this machine has all of its memory. Its writes have to differ all
+// the same.
 func TestEachWriteCarriesANumberOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -659,8 +659,8 @@ func TestEachWriteCarriesANumberOfItsOwn(t *testing.T) {
 	})
 }
 
-// What an operator's delete does: the leader stands down at once, another takes
-// over within a lease, and the one that was deposed lets it.
+// After an operator's delete the leader steps down at once, another takes over
+// within a lease, and the deposed one lets it.
 func TestDeletedKeyDeposesTheLeaderAndAnotherTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -778,8 +778,8 @@ func TestForeignWriteOverALeadersRecordCostsTheTermOnly(t *testing.T) {
 	}
 }
 
-// What another program wrote says nothing of its lease's length: it is bounded
-// by the store's, then by the setting, then by a guess that is warned of.
+// A foreign record does not contain its lease's length: the store's age bounds
+// it, then the setting, then a guess with a warning.
 func TestForeignRecordBlocksForTheLeaseThatItMayHave(t *testing.T) {
 	const hour = leader.MaxTTL
 	for name, c := range map[string]struct {
@@ -835,15 +835,15 @@ func TestForeignHolderIsTheLeaderUntilItsLeaseIsOver(t *testing.T) {
 		a := start(t, st, cfg)
 		time.Sleep(2*wait - 1)
 		if id := a.LeaderID(); id != "x" {
-			t.Errorf("%q leads, says a", id)
+			t.Errorf("%q leads according to a", id)
 		}
 		time.Sleep(1 + jitter)
 		mustLead(t, a)
 	})
 }
 
-// When another program's holder has left, whoever watched it waits no longer
-// than one who starts then, and who knows nothing of it.
+// When another program's holder has left, a candidate that watched it waits no
+// longer than one that starts then, and knows nothing of it.
 func TestForeignHolderThatLeftDelaysOldAndNewCandidatesAlike(t *testing.T) {
 	for _, value := range []string{"host-7", `{"id":"x","token":"t"}`} {
 		synctest.Test(t, func(t *testing.T) {
@@ -862,7 +862,7 @@ func TestForeignHolderThatLeftDelaysOldAndNewCandidatesAlike(t *testing.T) {
 	}
 }
 
-func TestBareDeletionIsNoPermission(t *testing.T) {
+func TestBareDeletionDoesNotLetOthersLeadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		a, b := start(t, f.Client("a"), config("a")), start(t, f.Client("b"), config("b"))
@@ -908,7 +908,7 @@ func TestRecordHasTheSpecifiedFields(t *testing.T) {
 }
 
 // A time of day would be compared with another machine's sooner or later, if it
-// were not for people alone: TestTimesOfDayInTheRecordDecideNothing.
+// were not for people alone: TestWallClockTimesInTheRecordAreIgnored.
 func TestRecordHoldsNoTimeOfDayButTwoForPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")

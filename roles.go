@@ -30,25 +30,26 @@ type RoleManagerConfig struct {
 	// Election is what all roles have in common. Its Group stays empty: a
 	// role's name is its group.
 	//
-	// Its Hooks are called for each role, those of different roles at the same
-	// time; Hooks.PerElection tells which. Its HealthChecker is asked once for
-	// all roles. What there is to note of that, such as a panic (NotePanic), is
-	// noted once: by the election of the first role by name of those that run,
-	// as a note of that role. While none runs, Hooks.Note alone is told.
+	// Its Hooks are called for each role, and may be called for different roles
+	// at the same time; Hooks.PerElection identifies the role. Its
+	// HealthChecker is asked once for all roles. A note about that check, for
+	// example of a panic (NotePanic), is reported once: by the first running
+	// election by role name, as a note of that role. While no election runs,
+	// only Hooks.Note is called.
 	Election ElectionConfig
-	// MaxRoles is how many roles this instance leads at most, counting
-	// those whose work is still being stopped and those that it is about to
-	// lead. At its bound it campaigns for no other: their Status says
+	// MaxRoles is how many roles this instance leads at most, counting the
+	// roles whose work is still being stopped and the roles that it is about to
+	// lead. At its bound it campaigns for no other role, and their Status shows
 	// ReasonFull. It asks to take over (AllowPriorityTakeover) no more roles at
-	// a time than it has room for. Roles that nobody has room for stay without a leader, and the
-	// Logger is told. 0: no bound.
+	// a time than it has room for. Roles that no instance has room for stay
+	// without a leader, and the manager logs this. 0: no bound.
 	MaxRoles int
 	// Spread evens out how many roles each instance leads.
 	Spread SpreadConfig
 }
 
-// A SpreadConfig says whether and how fast roles are spread evenly over the
-// instances that lead them.
+// A SpreadConfig configures whether and how fast roles are spread evenly over
+// the instances that lead them.
 //
 // An instance that leads fewer roles than another, by two or more, asks for one
 // of the other's, which is handed over as by [Election.Transfer]: the work
@@ -68,9 +69,12 @@ type RoleManagerConfig struct {
 // altogether. Give all instances the same roles if the numbers are to be equal.
 // A role is never asked of a leader that is preferred for it (by Priority or
 // VersionPolicy). Asking needs the right to write the roles' control records.
+//
+// A panic of the manager's own code ends spreading on this instance, and the
+// Logger reports it ("spreading"="ended"). The roles' elections go on.
 type SpreadConfig struct {
 	// Enabled makes this instance ask for roles and leave vacancies to others.
-	// What others ask of it, it gives in any case.
+	// It gives away the roles that others ask for in any case.
 	Enabled bool
 	// Pace is the share of all roles that this instance asks for in one TTL, at
 	// the most. More than 0 and at most 1; default 0.1.
@@ -84,8 +88,8 @@ func (c RoleManagerConfig) withDefaults() RoleManagerConfig {
 }
 
 // Validate reports every rule that the configuration breaks, as an error that
-// matches ErrInvalidConfig, or nil. NewRoleManager calls it, and demands a
-// bucket besides.
+// matches ErrInvalidConfig, or nil. NewRoleManager calls it, and also requires
+// a bucket.
 func (c RoleManagerConfig) Validate() error { return c.validate(false, "", true) }
 
 func (c RoleManagerConfig) validate(onNATS bool, what string, given bool) error {
@@ -109,9 +113,9 @@ type Role struct {
 	// Meta, if not nil, takes the place of RoleManagerConfig.Election.Meta.
 	Meta map[string]string
 
-	// The callbacks are those of [Election] with the same names, called as
-	// described there; nil for none. Those of different roles are called at the
-	// same time.
+	// The callbacks have the names of [Election]'s callbacks and are called as
+	// described there; nil for none. The callbacks of different roles are
+	// called at the same time.
 	OnPromote func(ctx context.Context, token string)
 	// OnTerm takes the place of OnPromote, and is given the whole term. Only
 	// one of them may be set.
@@ -119,7 +123,7 @@ type Role struct {
 	OnDemote       func()
 	OnLeaderChange func(LeaderInfo)
 	OnCampaign     func(Reason)
-	// Hooks are called besides RoleManagerConfig.Election.Hooks.
+	// Hooks are called in addition to RoleManagerConfig.Election.Hooks.
 	Hooks Hooks
 }
 
@@ -141,7 +145,7 @@ type RoleManager struct {
 }
 
 // NewRoleManager returns a manager whose roles live in one NATS JetStream
-// key-value bucket, that of cfg.Election. Nothing happens before Start. The
+// key-value bucket, cfg.Election's. Nothing happens before Start. The
 // connection stays the caller's.
 //
 // It watches the whole bucket at once, for which the user needs the right to
@@ -182,9 +186,9 @@ func newRoleManager(st store.Store, cfg RoleManagerConfig, dispose func()) *Role
 	})}
 }
 
-// Done returns a channel that is closed when the manager has ended for good:
-// after Stop, when the context of Start has ended, or by itself, with all that
-// follows. Err then says which.
+// Done returns a channel that is closed when the manager has ended, and all
+// that follows is done: after Stop, when the context of Start has ended, or by
+// itself. Err then returns the cause.
 func (m *RoleManager) Done() <-chan struct{} { return m.m.Done() }
 
 // Err returns nil while the manager runs, and after a stop that was asked for.
@@ -193,24 +197,27 @@ func (m *RoleManager) Done() <-chan struct{} { return m.m.Done() }
 func (m *RoleManager) Err() error { return m.m.Err() }
 
 // Start begins to take part in the elections of all roles that were added, in
-// the background. The store is checked first, as [Election.Start] does it; what
-// has to be repaired there, for any role, is returned, nothing is started then,
-// and Start may be called again. Start blocks for as long as the store goes on
-// answering. After the larger of ConnectionTimeout and 2 seconds without an
-// answer, it leaves the other roles to their elections, which await the store.
-// When ctx is done, also later, the manager stops as by Stop. When the store's
-// connection is closed for good, it ends by itself: see Err.
+// the background. It checks the store first, as [Election.Start] does. If the
+// store needs a repair, for any role, Start returns what has to be repaired,
+// starts nothing, and may be called again. Start blocks for as long as the
+// store goes on answering. After the larger of ConnectionTimeout and 2 seconds
+// without an answer, it leaves the other roles to their elections, which await
+// the store. When ctx is done, also later, the manager stops as by Stop. When
+// the store's connection is permanently closed, it ends by itself: see Err.
 //
-// Other errors are ErrAlreadyStarted, ErrStopped and that of a ctx that is done
-// before it begins. They are the manager's: a role whose election was started
-// or stopped by itself before is left as it is.
+// Other errors are ErrAlreadyStarted, at once also while another call of Start
+// is under way, ErrStopped, also when Stop cuts the check short, and the error
+// of a ctx that is done before Start begins. These are errors of the manager: a
+// role whose election was started or stopped by itself before is left as it is.
 func (m *RoleManager) Start(ctx context.Context) error { return m.m.Start(ctx) }
 
-// Add adds a role. Before Start that is all. Later it is started at once, with
-// the check and the errors of [Election.Start]; it is not added then if there
-// is an error. ctx bounds the call and not the role.
+// Add adds a role. Before Start that is all. During Start, Add returns at once,
+// and Start checks and starts the role with the others. Later it is started at
+// once, with the check and the errors of [Election.Start]; it is not added then
+// if there is an error. ctx bounds the call and not the role.
 //
-// Other errors are ErrInvalidConfig, ErrRoleExists and ErrStopped.
+// Other errors are ErrInvalidConfig, ErrRoleExists and ErrStopped, also when
+// Stop cuts the check short.
 func (m *RoleManager) Add(ctx context.Context, role Role) error {
 	cfg := m.configOf(role)
 	if err := errors.Join(role.validate(), cfg.validate(false, "", true)); err != nil {
@@ -249,16 +256,16 @@ func (m *RoleManager) configOf(role Role) ElectionConfig {
 // It returns when that is done, or ErrStopTimeout when ctx is done first: the
 // record is then left to expire, and the role goes when its work has stopped.
 // Called from a callback of that role, it returns at once, and the rest
-// follows. Other errors are ErrUnknownRole, ErrDemoteTimeout, and that of
+// follows. Other errors are ErrUnknownRole, ErrDemoteTimeout, and the error of
 // [Election].Err if the role's election had ended by itself; the role is
 // removed all the same, after ErrDemoteTimeout when its work has stopped.
 func (m *RoleManager) Remove(ctx context.Context, name string) error { return m.m.Remove(ctx, name) }
 
 // Election returns the election of a role, or nil if there is no such role. Its
 // Start and Stop are better left to the manager: a role that was stopped by
-// itself stays, stopped, until it is removed. So does one whose election has
-// ended by itself ([Election].Err); others may take its room when its work has
-// stopped, and it can be removed and added anew.
+// itself stays, stopped, until it is removed. The same holds for a role whose
+// election has ended by itself ([Election].Err); others may take its room when
+// its work has stopped, and it can be removed and added again.
 func (m *RoleManager) Election(name string) Election {
 	if c := m.m.Candidate(name); c != nil {
 		return election{c}
@@ -280,15 +287,15 @@ func (m *RoleManager) StopWithContext(ctx context.Context, opts StopOptions) err
 	return m.m.Stop(ctx, engine.StopOptions(opts))
 }
 
-// A RoleStatus is what an instance knew of one role. What it says of the
-// instance and what it says of the leader are looked up one after the other, so
-// that a change may fall between the two.
+// A RoleStatus contains what an instance knew of one role. Its facts about the
+// instance and about the leader are looked up one after the other, so a change
+// may fall between the two.
 type RoleStatus struct {
 	// Name is the role's.
 	Name string
 	// ElectionStatus is the instance's own part: its state, its term, its trust
-	// window, what keeps it from campaigning. A role that was removed is told
-	// of a last time, with StateStopped.
+	// window, what keeps it from campaigning. A removed role is reported a last
+	// time, with StateStopped.
 	ElectionStatus
 	// Leader is who leads the role, this instance included, or why nobody does.
 	Leader LeaderInfo
@@ -309,11 +316,11 @@ func (m *RoleManager) Roles() []RoleStatus {
 	return all
 }
 
-// Observe yields what this instance knows of its roles: the present state of
+// Observe yields what this instance knows of its roles: the current state of
 // each first, then each change of who leads or of its own part, until ctx is
 // done or the manager has stopped. Roles that are added later are among them. A
-// slow reader skips states, but hears of the last one of every role. Renewals
-// are not yielded.
+// slow reader skips states, but gets the last one of every role. Renewals are
+// not yielded.
 func (m *RoleManager) Observe(ctx context.Context) iter.Seq[RoleStatus] {
 	return func(yield func(RoleStatus) bool) {
 		for s := range m.m.Observe(ctx) {

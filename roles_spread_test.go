@@ -88,8 +88,8 @@ func TestCrashedInstanceIsMadeUpForEvenly(t *testing.T) {
 	})
 }
 
-// Where nobody says how many roles an instance may lead, and nothing is spread,
-// the first takes all.
+// Without a MaxRoles, and if nothing is spread, the first instance takes all
+// roles.
 func TestBoundHoldsWhenManyRolesFallVacantAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, st := newFleet(t, 50), memstore.New()
@@ -109,7 +109,7 @@ func TestBoundHoldsWhenManyRolesFallVacantAtOnce(t *testing.T) {
 			}
 		}
 
-		// What becomes free is taken again at once, by whoever has room.
+		// An instance that has room takes a freed role again at once.
 		f.moved()
 		for _, r := range b.Roles()[:50] {
 			if r.IsLeader {
@@ -124,7 +124,7 @@ func TestBoundHoldsWhenManyRolesFallVacantAtOnce(t *testing.T) {
 	})
 }
 
-func TestRolesThatNobodyHasRoomForAreWarnedOfOnce(t *testing.T) {
+func TestRolesWithoutRoomAreWarnedOfOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, logs := newFleet(t, 5), &logbook{}
 		cfg := leader.RoleManagerConfig{Election: spreading("a").Election, MaxRoles: 3}
@@ -178,9 +178,9 @@ func TestInstancesWithOtherRolesSettle(t *testing.T) {
 		a := many.start(st, spreading("a"))
 		b := few.start(st, spreading("b"))
 		time.Sleep(20 * ttl)
-		// Of the ten that both know each leads half. What a leads besides, b
-		// does not know; and a, which leads more than its half of all that it
-		// knows, asks for nothing.
+		// Each leads half of the ten roles that both know. b does not know the
+		// other roles that a leads; and a, which leads more than its half of
+		// all that it knows, asks for nothing.
 		mustHold(t, []int{5, 35}, a, b)
 		few.moved()
 		many.moved()
@@ -235,9 +235,9 @@ func TestInstanceWithoutRoomDoesNotAskToTakeOver(t *testing.T) {
 	})
 }
 
-// An election ends beside work that outlives DemoteTimeout. The instance is
-// not rid of that work: no other role takes the room, and the role does not
-// begin anew beside its own work.
+// An election ends beside work that outlives DemoteTimeout. The instance still
+// has that work: no other role takes the room, and the role does not start
+// again beside its own work.
 func TestWorkThatOutlivesItsElectionKeepsTheRoomOfItsRole(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *leader.RoleManager) error{
 		"removed": func(t *testing.T, m *leader.RoleManager) error {
@@ -256,8 +256,8 @@ func TestWorkThatOutlivesItsElectionKeepsTheRoomOfItsRole(t *testing.T) {
 	}
 }
 
-// Who is asked to take over by name takes over at once, even if it has more
-// than its fair share.
+// An instance that is asked by name to take over does so at once, even if it
+// has more than its fair share.
 func TestNamedSuccessorDoesNotLeaveTheRoleToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, st := newFleet(t, 10), memstore.New()
@@ -398,9 +398,10 @@ func differing(t *testing.T, seed uint64) {
 	}
 }
 
-// An instance that has asked for a role keeps the last of its room for it. What
-// it asked for is given to it alone. It took another role in the meantime, and
-// refused, so that nobody led a healthy role until all others might claim it.
+// An instance that has asked for a role keeps the last of its room for it,
+// since that role is given to it alone. It once took another role in the
+// meantime, and refused, so that nobody led a healthy role until all others
+// might claim it.
 func TestLastRoomIsKeptForARoleThatWasAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const work = time.Second
@@ -453,8 +454,9 @@ func instance(
 	return m
 }
 
-// What a leader gives up for an instance that has no room by then is led by
-// nobody for longer than a lease: all others stand back for that instance.
+// If a leader gives up a role for an instance that no longer has room, nobody
+// leads the role for longer than a lease: all others stay back for that
+// instance.
 func TestInstanceAsksToTakeOverWhatItHasRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const work = time.Second // to stop
@@ -489,8 +491,8 @@ func TestInstanceAsksToTakeOverWhatItHasRoomFor(t *testing.T) {
 	})
 }
 
-// gaps watches an instance's roles for some time, and tells for how long nobody
-// led each.
+// gaps watches an instance's roles for some time, and returns for how long
+// nobody led each.
 func gaps(m *leader.RoleManager, during time.Duration) map[string]time.Duration {
 	const each = 10 * time.Millisecond
 	gap := make(map[string]time.Duration)
@@ -566,7 +568,7 @@ func (l *life) live() {
 		}
 		switch l.rng.IntN(6) {
 		case 0:
-			_ = m.Stop() // a callback that outlived its time is no matter here
+			_ = m.Stop() // a callback that outlived its time does not matter here
 			delete(l.up, id)
 		case 1:
 			l.crash(id)

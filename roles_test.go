@@ -262,19 +262,19 @@ func TestObserverOfRolesHearsThePresentStateFirstAndThenEachChange(t *testing.T)
 		f.add(m, "a", "z")
 		synctest.Wait()
 		if n := j.count(`z LEADER "a"`); n != 1 {
-			t.Errorf("the added role was told of %d times: %v", n, j.all())
+			t.Errorf("the added role was reported %d times: %v", n, j.all())
 		}
 		if err := m.Remove(t.Context(), "role.000"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		if n := j.count(`role.000 STOPPED ""`); n != 1 {
-			t.Errorf("the removed role was told of %d times: %v", n, j.all())
+			t.Errorf("the removed role was reported %d times: %v", n, j.all())
 		}
 		stopRoles(t, m)
 		<-done
 		if n := j.count(`z STOPPED ""`); n != 1 {
-			t.Errorf("the end was told of %d times: %v", n, j.all())
+			t.Errorf("the end was reported %d times: %v", n, j.all())
 		}
 	})
 }
@@ -511,8 +511,8 @@ func outlive(t *testing.T, end func(*testing.T, *leader.RoleManager) error) {
 	stopRoles(t, m)
 }
 
-// Work that never returns keeps the room of its role for good, and not the
-// manager from ending.
+// Work that never returns keeps the room of its role permanently, but does not
+// keep the manager from ending.
 func TestManagerEndsBesideTheWorkOfARoleThatWasRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
@@ -552,7 +552,7 @@ func (s *slow) Check(context.Context) bool {
 	return true
 }
 
-// What a program closes after Stop may be what a health check looks at.
+// A health check may look at something that the program closes after Stop.
 func TestStopOfAManagerWaitsForItsEndWhateverItReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
@@ -635,9 +635,9 @@ func TestObserverHearsOfARoleThatNeverRan(t *testing.T) {
 	})
 }
 
-// A panic of the health check is told from the goroutine of an election, or
+// A panic of the health check is reported from the goroutine of an election, or
 // from the manager's own without one, neither of which must wait for itself.
-func TestManagerMayBeStoppedFromTheHookThatTellsOfAHealthCheck(t *testing.T) {
+func TestManagerMayBeStoppedFromTheHookOfAHealthCheck(t *testing.T) {
 	for _, roles := range []int{0, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := spreading("a")
@@ -658,7 +658,7 @@ func TestManagerMayBeStoppedFromTheHookThatTellsOfAHealthCheck(t *testing.T) {
 			mustHold(t, []int{0}, m)
 			stopRoles(t, m)
 			if !told {
-				t.Error("nothing was told")
+				t.Error("nothing was reported")
 			}
 		})
 	}
@@ -668,9 +668,9 @@ type panicking struct{}
 
 func (panicking) Check(context.Context) bool { panic("sick") }
 
-// A health check that panics is told of as often as a lone election tells of
-// it: exporters count what the hooks of each election tell, and one check is
-// made for all roles.
+// A health check that panics is reported as often as by a lone election:
+// exporters count what the hooks of each election report, and one check is made
+// for all roles.
 func TestPanicOfTheHealthCheckIsReportedToTheHooksOfOneElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -689,7 +689,7 @@ func TestPanicOfTheHealthCheckIsReportedToTheHooksOfOneElection(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if got := fmt.Sprint(told); got != want {
-				t.Errorf("told of panics: %v, want %v", got, want)
+				t.Errorf("reported panics: %v, want %v", got, want)
 			}
 			clear(told)
 		}
@@ -721,14 +721,14 @@ func TestPanicOfTheHealthCheckIsReportedToTheHooksOfOneElection(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(checks * time.Second)
-		demand("map[:10]") // no election runs, and the Note of all is told
+		demand("map[:10]") // no election runs, and the Note hook of all roles is called
 		stopRoles(t, m)
 	})
 }
 
-// The manager runs then, with the other roles, and a program that is told
-// otherwise makes a second one.
-func TestRoleRemovedWhileTheManagerStartsIsNoError(t *testing.T) {
+// The manager runs then, with the other roles; a program that gets an error
+// makes a second manager.
+func TestRoleMayBeRemovedWhileTheManagerStarts(t *testing.T) {
 	for _, verdict := range []error{nil, store.ErrTransient, store.ErrPermanent} {
 		synctest.Test(t, func(t *testing.T) {
 			st := &checked{Store: memstore.New(), hold: make(chan struct{})}
@@ -824,8 +824,8 @@ func TestStartOfManyRolesWaitsOnceForAStoreThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// What has to be repaired for a role is found however long the store takes, as
-// long as it answers.
+// A fault of a role that needs a repair is found however long the store takes,
+// as long as it answers.
 func TestStartOfManyRolesChecksASlowStoreToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 130)
@@ -839,9 +839,9 @@ func TestStartOfManyRolesChecksASlowStoreToTheEnd(t *testing.T) {
 	})
 }
 
-// When Stop has returned, and Done is closed, nothing of ours uses the store
-// any more: the program closes what it belongs to, and a bucket that is made
-// then stays behind.
+// When Stop has returned, and Done is closed, the manager no longer uses the
+// store: the program closes the connection, and a bucket that is made then
+// stays behind.
 func TestStopWaitsForTheCheckOfAStartThatIsUnderWay(t *testing.T) {
 	type stoppable interface {
 		Start(ctx context.Context) error
@@ -909,12 +909,12 @@ func TestStopOfAManagerEndsTheCheckOfItsStart(t *testing.T) {
 	})
 }
 
-// The manager runs then, with the other roles: what somebody does to the
-// election of one role is no failure of it.
-func TestRoleStartedOrStoppedByItselfIsNoErrorOfTheManager(t *testing.T) {
+// The manager runs then, with the other roles: starting or stopping the
+// election of one role is not an error of the manager.
+func TestRoleMayBeStartedAndStoppedWithoutTheManager(t *testing.T) {
 	for name, before := range map[string]struct {
 		act  func(ctx context.Context, e leader.Election) error
-		err  error // what the store says of the role
+		err  error // the store's answer for the role
 		held int
 	}{
 		"stopped": {act: func(_ context.Context, e leader.Election) error { return e.Stop() }, held: 1},
@@ -1099,7 +1099,7 @@ func TestLastStopOfAManagerToGiveUpLeavesTheRolesToExpire(t *testing.T) {
 	})
 }
 
-// Who observes a manager hears the end of its roles, also where none ever ran.
+// An observer of a manager gets the end of its roles, also if no role ever ran.
 func TestObserverOfRolesHearsTheEndOfRolesThatNeverRan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := leader.NewRoleManagerWithStore(memstore.New(), spreading("a"))

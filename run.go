@@ -22,14 +22,14 @@ import (
 //     program.
 //   - A panic of this library stops the work, and Run returns an error that
 //     matches ErrPanicked.
-//   - When the connection is closed for good the work stops, and Run returns an
-//     error that matches ErrConnectionClosed. Connect with
+//   - When the connection is permanently closed the work stops, and Run returns
+//     an error that matches ErrConnectionClosed. Connect with
 //     nats.MaxReconnects(-1), since nats.go gives up after two minutes
 //     otherwise.
 //
-// An error is returned at once if the configuration or the bucket does not
-// allow an election. A server that cannot be reached is awaited, and the Logger
-// told.
+// Run returns an error at once if the configuration or the bucket does not
+// allow an election. It waits for a server that cannot be reached, and logs
+// that.
 func Run(ctx context.Context, nc *nats.Conn, cfg ElectionConfig, lead func(ctx context.Context, term Term) error) error {
 	if err := given(lead); err != nil {
 		return err
@@ -78,7 +78,7 @@ func run(ctx context.Context, e election, lead func(context.Context, Term) error
 	select {
 	case <-ctx.Done():
 	case err = <-finished:
-	case <-e.Done(): // by itself; Stop says why
+	case <-e.Done(): // by itself; Stop returns why
 	}
 	stopErr := e.StopWithContext(context.Background(), StopOptions{DeleteKey: true, WaitForDemote: true})
 	if err == nil {

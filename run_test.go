@@ -41,7 +41,7 @@ func TestRunReturnsTheErrorOfTheWorkAndReleases(t *testing.T) {
 	}
 }
 
-func TestRunSaysThatTheWorkReturnedWhileItsTermLasted(t *testing.T) {
+func TestRunLogsWorkThatReturnedWithinItsTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book logbook
 		cfg := config("a")
@@ -75,7 +75,7 @@ func TestRunEndsWithItsContextAndReleases(t *testing.T) {
 	})
 }
 
-// A program that is told to end while its servers are away ends at once.
+// A program that is asked to end while its servers are away ends at once.
 func TestRunDoesNotWaitForAStoreWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -123,9 +123,9 @@ func TestRunCampaignsAgainAfterALoss(t *testing.T) {
 	})
 }
 
-// Work may end what Run was given, beside Run's own end: what it says is not
-// lost. Where the context of the term was cancelled before the work returned, as
-// a slow machine may have it, the work was told to end, and is not heard.
+// Work may end the context of Run, together with Run: its error is not lost. If
+// the context of the term was cancelled before the work returned, as on a slow
+// machine, the work was asked to end, and its error is ignored.
 func TestRunReturnsTheErrorOfTheWorkBesideTheEndOfItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom, heard := errors.New("boom"), 0

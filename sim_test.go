@@ -146,7 +146,7 @@ func (c *simCount) report(t *testing.T) {
 func (c *simCount) demandAll(errorf func(format string, args ...any)) {
 	c.pairs.demandAll(errorf)
 	if c.proofs == 0 || c.begun == 0 {
-		errorf("%d tokens were found valid, and %d operations begun", c.proofs, c.begun)
+		errorf("%d tokens were found valid, and %d operations started", c.proofs, c.begun)
 	}
 	if c.resolved == 0 {
 		errorf("no unknown outcome was ever resolved")
@@ -176,7 +176,7 @@ func (c *simCount) demandAll(errorf func(format string, args ...any)) {
 	for _, r := range []leader.Reason{
 		leader.ReasonTrustExpired, leader.ReasonDeleted, leader.ReasonOverwritten,
 		leader.ReasonDisconnected, leader.ReasonResigned, leader.ReasonTransferred, leader.ReasonStopped,
-		leader.ReasonSteppedDown, leader.ReasonPaused, leader.ReasonUnhealthy, leader.ReasonOutranked,
+		leader.ReasonSteppedDown, leader.ReasonPaused, leader.ReasonDrained, leader.ReasonUnhealthy, leader.ReasonOutranked,
 	} {
 		if c.losses[r] == 0 {
 			errorf("no term ever ended by %q", r)
@@ -204,9 +204,10 @@ type simWorld struct {
 	shared  leader.ElectionConfig
 	choice  simChoice // of the shared fields
 	alike   bool      // all candidates are of one standing
-	ages    bool      // the store tells its age, and may be made again
+	ages    bool      // the store reports its age, and may be made again
 	remade  atomic.Bool
-	// What processes were told of the present term.
+	lives   atomic.Int64 // of all processes
+	// Facts that processes learned about the current term.
 	proofs, operations atomic.Int64
 
 	faults *faultstore.Faults
@@ -221,8 +222,7 @@ type simWorld struct {
 	lastTerm uint64
 	lastTTL  time.Duration // of the latest term
 	terms    int
-	// shortened counts the terms whose lease is shorter than that of the one
-	// before.
+	// shortened counts the terms whose lease is shorter than the previous one.
 	shortened int
 	awaited   bool // a stop was, that another call had given up
 	losses    map[leader.Reason]int
@@ -230,7 +230,7 @@ type simWorld struct {
 	pairs     simPairs
 }
 
-// A simProc is one process: a candidate and its work, on a machine of its own.
+// A simProc is one process: a candidate and its work, on its own machine.
 type simProc struct {
 	w       *simWorld
 	name    string
@@ -243,14 +243,15 @@ type simProc struct {
 
 	stall atomic.Int64 // how long the election's goroutine is to be stuck, once
 	sick  atomic.Bool
+	deaf  atomic.Bool // it may not read its drain's record in this life
 
 	mu      sync.Mutex
 	end     context.CancelFunc      // of the context of Start
 	told    leader.LeaderInfo       // by OnLeaderChange
 	seen    leader.LeaderInfo       // by Observe
-	tasks   map[uint64]func() error // how those operations stand that are under way
+	tasks   map[uint64]func() error // the state of operations that are under way
 	leading leader.Term             // promoted and not demoted yet
-	work    context.Context         // descends from that of the term
+	work    context.Context         // descends from the term's context
 	over    bool                    // the term has ended while the work went on
 	lost    time.Duration           // when, by the machine's monotonic clock
 	drain   time.Duration           // DemoteTimeout
@@ -375,6 +376,8 @@ func (p *simProc) create() {
 		w.t.Fatal(err)
 	}
 	leader.SetMachine(e, p.machine)
+	leader.SetProcess(e, fmt.Sprint(w.lives.Add(1))) // a restart ends a drain
+	p.deaf.Store(false)
 	p.mu.Lock()
 	p.e, p.drain, p.ttl = e, cfg.DemoteTimeout, cfg.TTL
 	p.told, p.seen = leader.LeaderInfo{}, leader.LeaderInfo{}
@@ -408,9 +411,9 @@ func (p *simProc) start() {
 	}()
 }
 
-// A simPolled is a link to a store that has no watch, nor anything else that a
-// store need not have, but for its age: who misses that can be told nothing of
-// a store that was made again.
+// A simPolled is a link to a store that has no watch, nor any other optional
+// ability, but for its age: a store without an age could not report that it was
+// made again.
 type simPolled struct{ c *faultstore.Client }
 
 func (s simPolled) Get(ctx context.Context, key string) (store.Entry, error) {
@@ -455,8 +458,8 @@ func (p *simProc) lease() time.Duration {
 	return p.ttl
 }
 
-// stop stops the election. It does so in each way that there is: the context of
-// Start may end before, and another call, which gives up, may have begun.
+// stop stops the election, in one of all possible ways: the context of Start
+// may end before, and another call, which gives up, may have started.
 func (p *simProc) stop() {
 	w, e := p.w, p.election()
 	way := w.draw(8)
@@ -484,7 +487,7 @@ func (p *simProc) stop() {
 // transition judges G1 and G2. Two leaders overlap if and only if one of them
 // is under way when the other begins, or a machine wakes from a suspension, so
 // looking at every beginning and every awakening misses nothing; virtual time
-// stands still meanwhile.
+// does not pass meanwhile.
 func (p *simProc) transition(tr leader.Transition) {
 	w := p.w
 	w.note("%s %s -> %s: %s, term %d", p.name, tr.From, tr.To, tr.Reason, tr.Term.Number)
@@ -501,7 +504,7 @@ func (p *simProc) transition(tr leader.Transition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.terms++
-	if tr.Term.Number <= w.lastTerm && !w.forgets() { // a store that forgets may count anew
+	if tr.Term.Number <= w.lastTerm && !w.forgets() { // a store that forgets may restart its count
 		w.t.Errorf("G2: %s leads in term %d after term %d", p.name, tr.Term.Number, w.lastTerm)
 	}
 	w.lastTerm = tr.Term.Number
@@ -547,8 +550,8 @@ func (w *simWorld) rivals(p *simProc) map[*simProc]leader.Term {
 	return at
 }
 
-// judgeAlone judges G1 where a process was told just now that it leads: nobody
-// has been at work in one term from the question on.
+// judgeAlone judges G1 for a process that has just learned that it leads:
+// nobody has been at work in one term from the question on.
 func (p *simProc) judgeAlone(before map[*simProc]leader.Term, what string) {
 	if !p.machine.Runs() {
 		return
@@ -618,6 +621,9 @@ func (p *simProc) noted(n leader.Note) {
 		p.w.resolved++
 		p.w.mu.Unlock()
 	}
+	if strings.Contains(n.Text, "nobody can drain it") {
+		p.deaf.Store(true)
+	}
 	// All have the same drift and names of their own, whatever is late, lost
 	// or restarted. A store that forgets may bring back what a predecessor
 	// wrote, and one that is made again may apply it once more.
@@ -681,7 +687,7 @@ func (p *simProc) operate(long time.Duration) {
 	})
 }
 
-// operates reports whether an operation has not been told to stop.
+// operates reports whether an operation has not been asked to stop.
 func (p *simProc) operates() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -693,11 +699,11 @@ func (p *simProc) operates() bool {
 	return false
 }
 
-// workLives reports whether the work has not been told to stop.
+// workLives reports whether the work has not been asked to stop.
 func (p *simProc) workLives() bool { return !p.working().IsZero() }
 
-// working returns the term in which its work has not been told to stop, zero if
-// there is none.
+// working returns the term in which its work has not been asked to stop, zero
+// if there is none.
 func (p *simProc) working() leader.Term {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -781,7 +787,7 @@ var simDeeds = []simDeed{
 	// It may hide the longer lease (A4).
 	{"delete", func(w *simWorld) bool { return !w.uneven() }, func(w *simWorld, _ *simProc) { w.faults.Delete("g") }},
 	{"garbage", nil, func(w *simWorld, _ *simProc) {
-		// The last is a record that does not say how long its lease is.
+		// The last is a record without the length of its lease.
 		texts := []string{"garbage", "{}", `{"reason":"released"}`, `{"id":"x","token":"y","term":1}`}
 		w.faults.Put("g", []byte(texts[w.draw(int64(len(texts)))]))
 	}},
@@ -833,10 +839,18 @@ var simDeeds = []simDeed{
 	}},
 	{"maintenance", nil, func(w *simWorld, p *simProc) {
 		work := time.Duration(w.draw(int64(2 * w.ttl)))
-		w.control(func(ctx context.Context) error {
+		w.change(func(ctx context.Context) error {
 			err := p.election().Pause(ctx, "simulated")
 			time.Sleep(work)
 			return errors.Join(err, p.election().Resume(ctx))
+		})
+	}},
+	{"drain", nil, func(w *simWorld, p *simProc) {
+		work := time.Duration(w.draw(int64(4 * w.ttl)))
+		w.operator(func(ctx context.Context, c *leader.Control) {
+			_ = c.Drain(ctx, p.name, "simulated")
+			time.Sleep(work)
+			_ = c.Undrain(ctx, p.name) // where it fails, the drain lasts until the calm or a restart
 		})
 	}},
 	{"step-down", nil, func(w *simWorld, _ *simProc) {
@@ -870,8 +884,8 @@ func (w *simWorld) storm() {
 
 // calmDown ends all faults and judges G5: somebody leads within 2 × TTL.
 func (w *simWorld) calmDown() {
-	// What is under way already may take that long: late writes, gaps, stalls,
-	// work that stops.
+	// Events that are under way already may take that long: late writes, gaps,
+	// stalls, work that stops.
 	w.calm.Store(true)
 	for _, p := range w.procs {
 		p.stall.Store(0)
@@ -880,6 +894,7 @@ func (w *simWorld) calmDown() {
 		w.faults.Heal(p.name)
 	}
 	time.Sleep(3*time.Second + 6*w.longest + 2*w.drain)
+	w.withdraw()
 	w.maintain()
 	w.note("calm")
 	patience := 2*w.longest + w.shared.Campaign.MaxBackoff
@@ -905,8 +920,8 @@ func (w *simWorld) calmDown() {
 }
 
 // judgeNews judges that everybody hears who leads, by OnLeaderChange and by
-// Observe: in the calm the last news is the truth, if not at once. One that was
-// lost would never come.
+// Observe: in the calm the last news is the truth, if not at once. Lost news
+// would never come.
 func (w *simWorld) judgeNews() {
 	var wrong []string
 	for begun := time.Now(); time.Since(begun) < 20*w.longest; time.Sleep(w.ttl / 20) {
@@ -920,7 +935,7 @@ func (w *simWorld) judgeNews() {
 		for _, p := range w.procs {
 			p.mu.Lock()
 			if p.told.Term != now.Number || p.told.ID == "" || p.seen.Term != now.Number || p.seen.ID == "" {
-				wrong = append(wrong, fmt.Sprintf("%s was told of %q in term %d, and saw %q in term %d", p.name, p.told.ID, p.told.Term, p.seen.ID, p.seen.Term))
+				wrong = append(wrong, fmt.Sprintf("%s was notified of %q in term %d, and saw %q in term %d", p.name, p.told.ID, p.told.Term, p.seen.ID, p.seen.Term))
 			}
 			p.mu.Unlock()
 		}
@@ -973,6 +988,59 @@ func (p *simProc) atWork() bool {
 	return !p.leading.IsZero() && (!p.over || p.machine.Mono()-p.lost < p.drain)
 }
 
+// withdraw drains one instance, judges that it does not lead then, and ends this
+// drain and all others: by an order, or by a restart.
+func (w *simWorld) withdraw() {
+	c := w.control()
+	defer c.Close()
+	p := w.procs[w.draw(int64(len(w.procs)))]
+	if err := c.Drain(context.Background(), p.name, "maintenance"); err != nil {
+		w.t.Errorf("drain: %v", err)
+	}
+	w.note("withdrawal of %s", p.name)
+	state := func(p *simProc) leader.DrainState {
+		s, err := c.DrainState(context.Background(), p.name)
+		if err != nil {
+			w.t.Errorf("drain: %v", err)
+		}
+		return s
+	}
+	if !w.within(leader.DrainInterval+2*w.longest, func() bool { return p.deaf.Load() || state(p).Taken }) {
+		w.t.Errorf("drain: %s does not obey: %+v", p.name, p.election().Status())
+	}
+	time.Sleep(2 * w.drain) // a leader hands over
+	for range 10 {
+		time.Sleep(w.ttl / 2)
+		if p.election().IsLeader() && !p.deaf.Load() {
+			w.t.Errorf("drain: %s leads: %+v", p.name, p.election().Status())
+		}
+	}
+	for _, q := range w.procs {
+		if q == p && !p.deaf.Load() && w.draw(2) == 0 {
+			p.stop()
+			p.begin()
+		} else if err := c.Undrain(context.Background(), q.name); err != nil {
+			w.t.Errorf("undrain: %v", err)
+		}
+	}
+	for _, q := range w.procs {
+		if !w.within(leader.DrainInterval+2*w.longest, func() bool { return !state(q).Drained && q.election().Status().Barred != leader.ReasonDrained }) {
+			w.t.Errorf("undrain: %s is drained yet", q.name)
+		}
+	}
+}
+
+// within waits until the condition holds, for so long at most, and reports
+// whether it did.
+func (w *simWorld) within(most time.Duration, holds func() bool) bool {
+	for begun := time.Now(); !holds(); time.Sleep(w.ttl / 2) {
+		if time.Since(begun) >= most {
+			return false
+		}
+	}
+	return true
+}
+
 // maintain pauses the group, judges that nobody leads then, and resumes it.
 func (w *simWorld) maintain() {
 	if err := w.procs[0].election().Pause(context.Background(), "maintenance"); err != nil {
@@ -993,36 +1061,49 @@ func (w *simWorld) maintain() {
 	}
 }
 
-// control changes the control record in the background, for as long as the
+// change changes the control record in the background, for as long as the
 // storm may keep it from that.
-func (w *simWorld) control(change func(context.Context) error) {
+func (w *simWorld) change(change func(context.Context) error) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 4*w.ttl)
 		defer cancel()
-		// Whoever is denied is told so.
+		// A denied call returns the denial.
 		if err := change(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrPermanent) {
 			w.t.Errorf("control record: %v", err)
 		}
 	}()
 }
 
-// operate has an operator, whose network is no better than the candidates', end
-// the record of a holder that is gone. Whether one is, is left to the call.
+// operate lets an operator, whose network is no better than the candidates',
+// end the record of a holder that is gone. The call itself finds out whether
+// the holder is gone.
 func (w *simWorld) operate(end func(context.Context, *leader.Control) error) {
-	c, err := leader.NewControlWithStore(w.faults.Client("operator"), "operator")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	go func() {
-		defer c.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 6*w.ttl)
-		defer cancel()
+	w.operator(func(ctx context.Context, c *leader.Control) {
 		if end(ctx, c) == nil {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.ended++
 		}
+	})
+}
+
+// operator lets an operator do something in the background, for a while.
+func (w *simWorld) operator(do func(context.Context, *leader.Control)) {
+	c := w.control()
+	go func() {
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 6*w.ttl)
+		defer cancel()
+		do(ctx, c)
 	}()
+}
+
+func (w *simWorld) control() *leader.Control {
+	c, err := leader.NewControlWithStore(w.faults.Client("operator"), "operator")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
 }
 
 func value(e store.Entry) string { return fmt.Sprintf("%d %s", e.Revision, e.Value) }
@@ -1166,8 +1247,8 @@ func (w *simWorld) choose(c *leader.ElectionConfig) {
 		f.levels[choice[i]](w, c)
 	}
 	if w.uneven() {
-		// What nobody of the group wrote may hide the longest lease. The levels
-		// are not these then, and meet nothing.
+		// A foreign record may hide the longest lease. The levels do not
+		// include it then, and meet nothing.
 		c.TTL, c.ForeignTTL = w.lease(), w.longest
 		c.HeartbeatInterval = time.Duration(float64(c.HeartbeatInterval) / float64(w.ttl) * float64(c.TTL)).Truncate(time.Microsecond)
 		return

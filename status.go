@@ -19,25 +19,25 @@ const (
 	StateLeader    = engine.StateLeader    // this candidate leads
 	StateFollower  = engine.StateFollower  // another candidate holds the record
 	StateDemoted   = engine.StateDemoted   // the term is over; its work is being stopped and its record released
-	StateStopped   = engine.StateStopped   // for good
+	StateStopped   = engine.StateStopped   // permanently
 )
 
 // A Term is one unbroken time of leadership: its number orders it among all
-// terms of the group, its token identifies it. The zero Term is no term.
+// terms of the group, its token identifies it. The zero Term means no term.
 //
 // A protected resource accepts a term if its number is larger than any that it
 // has seen, or equal with the same token: see [Term.Supersedes].
 type Term struct {
-	// Number is the fencing token: larger than that of every earlier term of
-	// the group. It is the store's revision of the acquiring write, and below
-	// 2^53 on NATS.
+	// Number is the fencing token: larger than the numbers of all earlier terms
+	// of the group. It is the store's revision of the acquiring write, and
+	// below 2^53 on NATS.
 	Number uint64
-	// Token is unique to the term. It is no order, and is best kept out of
-	// logs.
+	// Token is unique to the term. Tokens have no order, and are best kept out
+	// of logs.
 	Token string
 }
 
-// IsZero reports whether t is no term.
+// IsZero reports whether t is the zero Term.
 func (t Term) IsZero() bool { return t == Term{} }
 
 // Supersedes reports whether a resource whose latest accepted term is last may
@@ -89,8 +89,8 @@ type ElectionStatus struct {
 	Reason           Reason    // why it did
 	Revision         uint64    // of the latest write of this candidate's record, if it leads
 	ConnectionStatus string    // CONNECTED, DISCONNECTED, CLOSED
-	// Barred says why this candidate does not campaign at present:
-	// ReasonUnhealthy, ReasonPaused, ReasonFull; empty if nothing keeps it.
+	// Barred is why this candidate does not campaign at present:
+	// ReasonUnhealthy, ReasonDrained, ReasonPaused, ReasonFull; empty if nothing keeps it.
 	Barred Reason
 	// LastError is the last error of a call to the store, and LastErrorAt when
 	// it came. A conflict is none. Nil once a call has succeeded since; the
@@ -109,16 +109,16 @@ type LeaderInfo struct {
 	// Term is the number of the leader's term; of the last one if nobody leads.
 	Term uint64
 	// Transitions is how often the group had got another leader when that term
-	// began, 0 in its first, as far as its records tell. It begins anew where
-	// they do: after a deletion that no candidate saw, in a store that was made
-	// again, and after a record of a program that does not count. Compare terms
-	// by Term.
+	// began, 0 in its first, as far as its records show. The count restarts
+	// where the records do: after a deletion that no candidate saw, in a store
+	// that was made again, and after a record of a program that does not count.
+	// Compare terms by Term.
 	Transitions uint64
-	// Correlation is a short hash of the token of that term, the same in
-	// everything that is said of it.
+	// Correlation is a short hash of the token of that term, the same in all
+	// reports about it.
 	Correlation string
-	// Priority, Version, Address, ConnectionParams and Meta are what the leader
-	// says of itself. ConnectionParams and Meta are shared: do not modify them.
+	// Priority, Version, Address, ConnectionParams and Meta are the leader's
+	// own settings. ConnectionParams and Meta are shared: do not modify them.
 	Priority int
 	Version  string
 	Address  string
@@ -131,24 +131,25 @@ type LeaderInfo struct {
 	// none, DefaultClockDrift. Zero if nobody leads.
 	Until time.Time
 	// Acquired is when the term began, and Renewed when its record was written
-	// last: by the claim, by a renewal or, if nobody leads, by whoever ended
-	// it. Both are of the wall clock of the writer, in whole milliseconds, and
-	// for people: that clock may be wrong, and nobody compares it with another.
-	// Until says how long a leader is good for. Zero if the record does not
-	// say: one of another program or of an older version, or none.
+	// last: by the claim, by a renewal or, if nobody leads, by the writer that
+	// ended it. Both are from the wall clock of the writer, in whole
+	// milliseconds, and for people: that clock may be wrong, and the election
+	// never compares it with another. Until is how long a leader is valid. Zero
+	// if the record does not contain it: a record of another program or of an
+	// older version, or none.
 	Acquired time.Time
 	Renewed  time.Time
-	// Reason, By, Why and Successor say why nobody leads: why the last leader
-	// left, who asked for it, for what reason in that one's words, and whom it
-	// asked to take over.
+	// Reason, By, Why and Successor explain why nobody leads: why the last
+	// leader left, who asked for it, the requester's reason, and the requested
+	// successor.
 	Reason    Reason
 	By        string
 	Why       string
 	Successor string
 }
 
-// String says in one line for people who leads, or why nobody does. It is no
-// format to parse.
+// String describes in one line for people who leads, or why nobody does. Its
+// format may change: do not parse it.
 func (l LeaderInfo) String() string { return l.info().String() }
 
 // infoOf is what is known of a leader, in the words of this package.

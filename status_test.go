@@ -92,7 +92,7 @@ func TestLeaderIDGoesEmptyWhenTheLeaseIsSeenExpired(t *testing.T) {
 		if b.LeaderID() != "a" || a.LeaderID() != "" {
 			t.Errorf("%s; %s", status(a), status(b))
 		}
-		time.Sleep(1 + spread)
+		time.Sleep(1 + contention)
 		if id := b.LeaderID(); id != "" || b.Status().LeaderID != "" {
 			t.Errorf("still %q", id)
 		}
@@ -125,7 +125,7 @@ func TestFollowersSeeTheAttributesOfTheLeader(t *testing.T) {
 	})
 }
 
-// A distant store cannot be reached while it is told so. It watches.
+// A distant store cannot be reached while the test sets that. It watches.
 type distant struct {
 	store.Watcher
 
@@ -146,8 +146,8 @@ func (d *distant) Watch(ctx context.Context, keys []string, deliver func(store.E
 	return d.Watcher.Watch(ctx, keys, deliver)
 }
 
-// A follower writes nothing and reads nothing: that it has begun to follow is
-// all that shows that a trouble at its start is over.
+// A follower writes nothing and reads nothing: only its following shows that a
+// trouble at its start is over.
 func TestStatusShowsNoErrorOnceAFollowerFollows(t *testing.T) {
 	for name, far := range map[string]func(*distant) *atomic.Bool{
 		"check": func(d *distant) *atomic.Bool { return &d.check },
@@ -162,13 +162,13 @@ func TestStatusShowsNoErrorOnceAFollowerFollows(t *testing.T) {
 				b := start(t, d, config("b"))
 				time.Sleep(time.Minute)
 				if s := b.Status(); !errors.Is(s.LastError, store.ErrTransient) {
-					t.Errorf("of a store that cannot be reached the status tells %v", s.LastError)
+					t.Errorf("for a store that cannot be reached the status shows %v", s.LastError)
 				}
 				far(d).Store(false)
 				time.Sleep(time.Minute)
 				mustBe(t, b, leader.StateFollower)
 				if s := b.Status(); s.LastError != nil || !s.LastErrorAt.IsZero() {
-					t.Errorf("still tells %v of %v", s.LastError, s.LastErrorAt)
+					t.Errorf("still shows %v of %v", s.LastError, s.LastErrorAt)
 				}
 			})
 		})
@@ -184,13 +184,13 @@ func TestStatusShowsNoErrorOnceAPollingFollowerReadsAgain(t *testing.T) {
 		st.refuses.Store(true)
 		time.Sleep(2 * heartbeat)
 		if s := b.Status(); !errors.Is(s.LastError, store.ErrPermanent) {
-			t.Errorf("after a read that failed the status tells %v", s.LastError)
+			t.Errorf("after a read that failed the status shows %v", s.LastError)
 		}
 		st.refuses.Store(false)
 		time.Sleep(2 * heartbeat)
 		mustBe(t, b, leader.StateFollower)
 		if s := b.Status(); s.LastError != nil {
-			t.Errorf("still tells %v", s.LastError)
+			t.Errorf("still shows %v", s.LastError)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Errors of Vacate and Forget, for errors.Is. See also those of a Control.
+// Errors of Vacate and Forget, for errors.Is. See also the errors of a Control.
 var (
 	// ErrLed: somebody leads the group, or may do so as far as can be known.
 	ErrLed = errors.New("leader: the group may be led")
@@ -27,15 +27,15 @@ var (
 type VacateRequest struct {
 	// Group is the group. Required.
 	Group string
-	// Revision is that of the record which whoever asks has seen, as in
-	// ControlState.Revision: a later one is left alone. 0 means the one that
-	// stands there now.
+	// Revision is the revision of the record that the caller has seen, as in
+	// ControlState.Revision: a later one is left alone. 0 means the current
+	// one.
 	Revision uint64
-	// Force ends the record without any proof that its holder is gone. Whoever
-	// sets it must know that: if the holder acts, it does so beside the next
+	// Force ends the record without any proof that its holder is gone. The
+	// caller must know that: if the holder acts, it does so beside the next
 	// leader until it hears of the vacancy, or until its lease runs out.
 	Force bool
-	// By says who asks. Default: the name that the Control was made with.
+	// By names the requester. Default: the name that the Control was made with.
 	By string
 	// Why is for people: at most 512 bytes of UTF-8 without control characters.
 	Why string
@@ -56,31 +56,32 @@ func (r VacateRequest) validate() error {
 // asked by StepDown.
 //
 // Without Force it first watches the record for as long as its lease lasts, and
-// refuses with ErrLed if it changes, or if it does not say how long its lease
-// is: deleted records, and those of other programs. So nothing is ended that
-// somebody acts by. In any case it is a compare-and-swap on the revision that
-// was seen, and what a leader renews meanwhile is left alone.
+// refuses with ErrLed if the record changes, or if it does not contain the
+// length of its lease: deleted records, and records of other programs. So
+// nothing is ended that somebody acts by. In any case it is a compare-and-swap
+// on the revision that was seen, and a leader's renewal in the meantime is left
+// alone.
 //
 // It returns the vacancy. Where nobody holds the record, it returns why, and
 // writes nothing. Other errors are ErrInvalidConfig, ErrNoLeader (the store
-// knows nothing of the group), the cause of a ctx that is done, and those of
-// the store: one that matches store.ErrUnknown means that the record may have
-// been ended. Vacate needs the rights of a candidate to write the group's key.
+// does not contain the group), the cause of a ctx that is done, and the errors
+// of the store: an error that matches store.ErrUnknown means that the record
+// may have been ended. Vacate needs the rights of a candidate to write the
+// group's key.
 func (c *Control) Vacate(ctx context.Context, r VacateRequest) (LeaderInfo, error) {
 	return c.end(ctx, r, ReasonVacated)
 }
 
-// Forget marks a group that is gone for good, so that lists leave it out: its
-// vacancy has ReasonForgotten from then on. Nothing is deleted, and if the
-// group returns, its terms go on growing; its first candidate claims the
-// record at once.
+// Forget marks a group that is permanently gone, so that lists leave it out:
+// its vacancy has ReasonForgotten from then on. Nothing is deleted, and if the
+// group returns, its terms go on growing; its first candidate claims the record
+// at once.
 //
-// A record that somebody holds is watched for as long as its lease lasts, and
-// ended then, as by Vacate without Force, with the same errors. A group that is
-// paused is refused with ErrPaused, also if that is done while its record is
-// watched, since whoever returns would wait for the end of a pause that nobody
-// remembers. A request in the control record is left there: it names a term
-// that is over.
+// A held record is watched for as long as its lease lasts, and ended then, as
+// by Vacate without Force, with the same errors. A paused group is refused with
+// ErrPaused, also if it is paused while its record is watched, since a
+// returning group would wait for the end of a forgotten pause. A request in the
+// control record is left there: it names a term that is over.
 func (c *Control) Forget(ctx context.Context, group, why string) (LeaderInfo, error) {
 	r := VacateRequest{Group: group, Why: why}
 	if err := r.validate(); err != nil {
@@ -151,7 +152,7 @@ func (c *Control) released(ctx context.Context, group string, revision uint64, r
 	}
 }
 
-// endOf replaces the record that stands in an entry.
+// endOf replaces the record in an entry.
 func (c *Control) endOf(ctx context.Context, r VacateRequest, reason Reason, entry store.Entry) (LeaderInfo, error) {
 	held, seen := leadership.Of(r.Group, entry, time.Now())
 	info := infoOf(held)
@@ -195,7 +196,7 @@ func changedMeanwhile(group, by string) error {
 }
 
 // vacancyOf is the vacancy that takes an entry's place. It keeps what
-// candidates go by: which term it was, and who stands.
+// candidates decide by: the term, and the standings.
 func vacancyOf(entry store.Entry, r VacateRequest, reason Reason) record.Record {
 	seen, old := record.Read(entry)
 	return record.Record{
@@ -211,7 +212,7 @@ func (c *Control) outlast(ctx context.Context, group string, entry store.Entry) 
 	arrived := time.Now()
 	lease := leadership.Lease(record.Read(entry))
 	if lease == 0 {
-		return fmt.Errorf("%w: group %q: its record does not say how long its writer may act by it", ErrLed, group)
+		return fmt.Errorf("%w: group %q: its record does not state how long its writer may act by it", ErrLed, group)
 	}
 	look, err := c.lookOut(ctx, group)
 	if err != nil {
@@ -234,15 +235,15 @@ func (c *Control) outlast(ctx context.Context, group string, entry store.Entry) 
 }
 
 // writeVacancy writes a vacancy in the place of the record of that revision.
-// What is tried again has the same expectation and content, so that it is
-// applied once at most.
+// Each attempt has the same expectation and content, so that it is applied once
+// at most.
 func (c *Control) writeVacancy(ctx context.Context, group string, expected uint64, left record.Record) error {
 	value, err := left.Encode()
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	w := store.Write{Key: group, Expected: expected, Value: value, Tombstone: true}
-	doubt := false // a write of ours may have been applied, or be on its way
+	doubt := false // one of our writes may have been applied, or be on its way
 	for attempt := 1; ; attempt++ {
 		err := c.tryWrite(ctx, w)
 		switch store.Classify(err) {
@@ -269,8 +270,8 @@ func (c *Control) tryWrite(ctx context.Context, w store.Write) error {
 	return err
 }
 
-// refused says what a refusal means. After an attempt without an answer it may
-// be that attempt which was applied.
+// refused explains a refusal. After an attempt without an answer it may be that
+// attempt which was applied.
 func (c *Control) refused(ctx context.Context, w store.Write, doubt bool) error {
 	if !doubt {
 		return changedMeanwhile(w.Key, "")

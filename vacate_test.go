@@ -105,7 +105,7 @@ func TestVacateOutlastsTheLeaseOfASilentHolder(t *testing.T) {
 			if err != nil || !e.Tombstone || string(e.Value) != want {
 				t.Errorf("%v: %+v %s", err, e, e.Value)
 			}
-			// Who is asked again writes nothing.
+			// A repeated call writes nothing.
 			if _, err := c.Vacate(t.Context(), leader.VacateRequest{Group: "g"}); err != nil {
 				t.Error(err)
 			}
@@ -116,8 +116,7 @@ func TestVacateOutlastsTheLeaseOfASilentHolder(t *testing.T) {
 	}
 }
 
-// What does not say how long its writer acts by it shows nothing by its
-// silence.
+// The silence of a record without a lease proves nothing.
 func TestVacateWithoutForceRefusesRecordsWithoutALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, put := range map[string]func(*memstore.Store){
@@ -144,7 +143,7 @@ func TestVacateWithoutForceRefusesRecordsWithoutALease(t *testing.T) {
 	})
 }
 
-// Nobody writes over what nobody has seen.
+// Vacate does not replace a record that the caller has not seen.
 func TestVacateReplacesOnlyTheRecordThatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -182,8 +181,8 @@ func TestForcedVacateEndsTheTerm(t *testing.T) {
 	})
 }
 
-// An answer that is lost is no failure: the attempt before may be what refuses
-// this one.
+// A lost answer is not a failure: the previous attempt may be what refuses this
+// one.
 func TestVacateReadsBackAfterALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := false

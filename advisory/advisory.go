@@ -17,11 +17,11 @@ const Prefix = "leader-advisory"
 // Version is the version of the format: see [Advisory].
 const Version = 1
 
-// EventNote is the event of an advisory that tells of a leader.Note instead of
+// EventNote is the event of an advisory that contains a leader.Note instead of
 // a transition.
 const EventNote leader.Event = "note"
 
-// ErrMalformed says that a message is no advisory of this version.
+// ErrMalformed means that a message is not an advisory of this version.
 var ErrMalformed = errors.New("advisory: malformed message")
 
 // An Advisory is one message.
@@ -31,12 +31,12 @@ type Advisory struct {
 	Version int `json:"version"`
 	// ID is unique to the advisory.
 	ID string `json:"id"`
-	// Seq counts the advisories of one election of one process from 1. One that
-	// is missing was dropped, or lost on its way.
+	// Seq counts the advisories of one election of one process from 1. A
+	// missing number was dropped, or lost on its way.
 	Seq uint64 `json:"seq"`
 	// Time is when it happened, by the clock of the instance.
 	Time time.Time `json:"time"`
-	// Bucket, Group and Instance say which candidate tells.
+	// Bucket, Group and Instance identify the sending candidate.
 	Bucket   string `json:"bucket,omitempty"`
 	Group    string `json:"group"`
 	Instance string `json:"instance"`
@@ -54,15 +54,15 @@ type Advisory struct {
 	// did.
 	Term uint64 `json:"term,omitempty"`
 	// Leader is who leads now as far as the instance knows, LeaderTerm in which
-	// term; without a leader it is that of the last.
+	// term; without a leader it is the last term.
 	Leader     string `json:"leader,omitempty"`
 	LeaderTerm uint64 `json:"leader_term,omitempty"`
-	// Correlation is the same in whatever is said of one term, by any instance,
+	// Correlation is the same in all reports about one term, by any instance,
 	// also in logs and traces.
 	Correlation string `json:"correlation,omitempty"`
 
-	// Note, Call and Text are those of a leader.Note: its kind, the kind of
-	// write that it is about, and a sentence.
+	// Note, Call and Text come from a leader.Note: its kind, the kind of write
+	// that it is about, and a sentence.
 	Note string `json:"note,omitempty"`
 	Call string `json:"call,omitempty"`
 	Text string `json:"text,omitempty"`
@@ -138,8 +138,8 @@ func Decode(data []byte) (Advisory, error) {
 	return a, nil
 }
 
-// noBucket stands for the bucket of elections that have none, on stores other
-// than NATS.
+// noBucket replaces the bucket of elections without one, on stores other than
+// NATS.
 const noBucket = "_"
 
 // Subject returns the subject of a group's advisories. Each part may also be a

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-func TestWhatIsNoAdvisoryIsRefused(t *testing.T) {
+func TestMalformedAdvisoryIsRefused(t *testing.T) {
 	for _, data := range []string{
 		"", "null", "[]", `"x"`, "{}", `{"version":2,"group":"g","instance":"a","event":"promoted"}`,
 		`{"version":1,"instance":"a","event":"promoted"}`, `{"version":1,"group":"g","event":"promoted"}`,
@@ -212,8 +212,8 @@ func TestTermsSayWhoLedWhen(t *testing.T) {
 	}
 }
 
-// A follower that hears nothing takes the lease to be over, and says so when it
-// is connected again. The leader leads all the time.
+// A follower that hears nothing takes the lease to be over, and publishes that
+// when it is connected again. The leader leads all the time.
 func TestATermGoesOnBesideAFollowerThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := faultstore.New(faultstore.Options{})

@@ -8,11 +8,11 @@
 //
 //	leader-advisory.<bucket>.<event>.<group>
 //
-// such as leader-advisory.leaders.promoted.jobs.eu-west. The event stands
-// before the group because a group's name may have dots in it: so
+// such as leader-advisory.leaders.promoted.jobs.eu-west. The event comes before
+// the group because a group's name may have dots in it: so
 // "leader-advisory.leaders.promoted.>" is every promotion of a bucket, and
 // "leader-advisory.leaders.*.jobs.>" is whatever happens to the groups below
-// jobs ([Subject]). The first word is none of the subjects on which buckets
+// jobs ([Subject]). The first word differs from the subjects on which buckets
 // republish their records (leader.<bucket>.>), so that rights on the one never
 // give rights on the other. A candidate of group g needs the right to publish
 // leader-advisory.leaders.*.g, and nothing more.

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-ff2cb582/leader/advisory"
 )
 
-// Who led at 14:03:07? The messages come from a stream that keeps them, through
-// a consumer of the group's subjects.
+// Find out who led at 14:03:07. The messages come from a stream that keeps
+// them, through a consumer of the group's subjects.
 func ExampleTerms() {
 	messages := []string{
 		`{"version":1,"group":"reports","instance":"worker-1","event":"promoted","term":7,"time":"2026-11-20T13:58:00Z"}`,

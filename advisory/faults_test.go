@@ -17,10 +17,10 @@ import (
 // A panic of the publishing goroutine costs its advisory, and neither the
 // program nor those that follow.
 func TestAPanicOfThePublisherDropsOneAdvisory(t *testing.T) {
-	defer inject.Install(nil)
+	defer inject.Set(nil)
 	synctest.Test(t, func(t *testing.T) {
 		var passed atomic.Uint64
-		inject.Install(func(point string) {
+		inject.Set(func(point string) {
 			if point == "advisory" && passed.Add(1) == 1 {
 				panic("struck")
 			}

@@ -25,8 +25,8 @@ type Options struct {
 	// warnings, renewals whose acknowledgement was lost, overruns of callbacks,
 	// panics and the like. Their event is EventNote.
 	Notes bool
-	// Bucket stands in the subjects of elections whose configuration names
-	// none, those on stores other than NATS. Default: "_".
+	// Bucket is used in the subjects of elections whose configuration has none,
+	// on stores other than NATS. Default: "_".
 	Bucket string
 	// Queue is how many advisories of one election may wait for the connection;
 	// then the oldest is dropped. Default: 256.
@@ -45,8 +45,9 @@ type Publisher struct {
 }
 
 // New returns a Publisher. The connection stays the caller's, and need not be
-// the one of the elections; one of its own keeps a slow server for advisories
-// away from the leases. Without one every advisory is dropped.
+// the one of the elections; with a separate connection a slow server for
+// advisories does not affect the leases. Without a connection every advisory is
+// dropped.
 func New(nc *nats.Conn, opts Options) *Publisher {
 	if opts.Queue <= 0 {
 		opts.Queue = 256
@@ -181,7 +182,7 @@ func (f *feed) flush() {
 			f.send(a)
 		default:
 			if nc := f.p.nc; nc != nil && nc.IsConnected() {
-				// If it fails, nobody is left to tell.
+				// An error has no receiver any more.
 				shield.Call(func() { _ = nc.FlushTimeout(f.p.opts.FlushTimeout) }, func(any, []byte) {})
 			}
 			return
@@ -200,9 +201,9 @@ func (f *feed) send(a Advisory) {
 	}
 }
 
-// connected waits for the connection, and reports whether it may be used. It
-// may come back with no buffer of its own to have kept anything. An election
-// that has stopped does not wait.
+// connected waits for the connection, and reports whether it may be used. The
+// connection may have no buffer that kept anything. An election that has
+// stopped does not wait.
 func (f *feed) connected() bool {
 	nc := f.p.nc
 	if nc == nil {

@@ -9,26 +9,26 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// A Term is what advisories tell of a term: who led, from when until when, and
-// why it ended.
+// A Term is a term as advisories describe it: who led, from when until when,
+// and why it ended.
 type Term struct {
 	// Bucket and Group name the election, Leader is the InstanceID of the one
 	// that led.
 	Bucket, Group, Leader string
 	// Number is the term's number.
 	Number uint64
-	// Correlation is the same in whatever is said of one term: a short hash of
+	// Correlation is the same in all reports about one term: a short hash of
 	// its token.
 	Correlation string
 	// Began is when the leader was promoted, by its own clock. It is zero if
-	// only others told of the term.
+	// only others reported the term.
 	Began time.Time
-	// Ended is when the term ended: by the leader's own clock, or, if it could
-	// not tell any more (it crashed), by the clock of the candidate that
-	// noticed first, of those that did not follow it again. It is zero if
-	// nobody has told of an end.
+	// Ended is when the term ended: by the leader's own clock, or, if the
+	// leader crashed, by the clock of the candidate that noticed first, among
+	// those that did not follow it again. It is zero if no advisory reports an
+	// end.
 	Ended time.Time
-	// Reason, By and Why say why it ended.
+	// Reason, By and Why explain its end.
 	Reason  leader.Reason
 	By, Why string
 }
@@ -52,8 +52,8 @@ func Terms(history iter.Seq[Advisory]) []Term {
 
 type place struct{ bucket, group string }
 
-// A builder holds the terms of each group by their numbers, and what others
-// told of them.
+// A builder holds the terms of each group by their numbers, and the reports of
+// other instances about them.
 type builder map[place]map[uint64]*draft
 
 type draft struct {
@@ -126,7 +126,7 @@ func (b builder) terms() []Term {
 		next := time.Time{} // when a later term began
 		for _, r := range latestFirst(terms) {
 			if r.Leader == "" {
-				continue // nobody has told who it was
+				continue // no advisory named its leader
 			}
 			r.close(next)
 			if !r.Began.IsZero() {
@@ -150,7 +150,7 @@ func latestFirst(terms map[uint64]*draft) []*draft {
 	return all
 }
 
-// close gives a term of whose end the leader has not told the end that others
+// close gives a term whose leader has not reported its end the end that others
 // saw, or the beginning of the next.
 func (r *draft) close(next time.Time) {
 	n := r.noticed()

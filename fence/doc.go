@@ -1,10 +1,10 @@
 // Package fence turns stale leaders away at the resource that they would
 // damage.
 //
-// A lease cannot stop what was begun: a leader may be paused between the look
-// at its lease and the write that follows, for any length, and then write. Only
-// the resource itself can refuse that write. It needs one rule, and one thing
-// to remember:
+// A lease cannot undo an act: a leader may be paused between the look at its
+// lease and the write that follows, for any length, and then write. Only the
+// resource itself can refuse that write. It needs one rule, and one thing to
+// remember:
 //
 //	accept a term if its number is larger than any seen, or equal with the same token.
 //
@@ -12,21 +12,21 @@
 // refuses it, and reports a mark that has it, instead of refusing all leaders
 // as stale.
 //
-// What is remembered is a [Mark]: a small value, whose method [Mark.Accept] is
-// the rule. It holds a digest of the token and not the token, so that whoever
-// reads a resource's state cannot pass for the leader.
+// The resource remembers a [Mark]: a small value, whose method [Mark.Accept] is
+// the rule. It holds a digest of the token and not the token, so that a reader
+// of the resource's state cannot pass for the leader.
 //
 // # What a guard owes
 //
-//   - Persist before acting. The new mark is stored durably before the first
-//     effect of its term, or the resource forgets at a restart whom it has to
-//     refuse.
-//   - Check and act in one. Between a check and the act that follows, a newer
-//     term may be let in. Either both are one transaction or one conditional
-//     write, or acts of a term are kept apart from those of the next, as
-//     [Gate.Enter] does.
-//   - One mark for a group and a resource. Terms of different groups say
-//     nothing about each other.
+//   - Persist before acting. Store the new mark durably before the first effect
+//     of its term; otherwise the resource forgets at a restart which terms it
+//     has to refuse.
+//   - Check and act in one step. Between a check and the act that follows, a
+//     newer term may be let in. Either make both one transaction or one
+//     conditional write, or keep the acts of a term apart from the next term's,
+//     as [Gate.Enter] does.
+//   - Keep one mark for a group and a resource. Terms of different groups have
+//     no order.
 //   - Marks move by compare-and-swap, or by one writer. Two writers that each
 //     store what they read plus one term undo one another.
 //   - Know who states a term. The rule orders terms and proves nothing: one

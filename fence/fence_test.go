@@ -37,7 +37,7 @@ func TestMarkAcceptsWhatSupersedesAllItHasSeen(t *testing.T) {
 	}
 }
 
-func TestZeroMarkAcceptsEveryTermAndNoneThatIsNoTerm(t *testing.T) {
+func TestZeroMarkAcceptsEveryValidTerm(t *testing.T) {
 	for _, bad := range []leader.Term{
 		{},
 		term(0, "a"),
@@ -145,7 +145,7 @@ func TestMarkIsAcceptedAsItsTermWouldBe(t *testing.T) {
 			t.Fatalf("%v after %v: %v, %v, as a term %v, %v", asks, m, got, err, want, wantErr)
 		}
 		if gateErr := gate.AcceptMark(t.Context(), fence.MarkOf(asks)); (gateErr == nil) != (err == nil) || gate.Last() != got {
-			t.Fatalf("%v after %v: the gate says %v, and remembers %v", asks, m, gateErr, gate.Last())
+			t.Fatalf("%v after %v: the gate returns %v, and remembers %v", asks, m, gateErr, gate.Last())
 		}
 		m = got
 	}
@@ -165,8 +165,8 @@ func TestMarkThatNamesNoTermIsNotAccepted(t *testing.T) {
 	}
 }
 
-// A mark that a version of before accepted, and stored. A leader that was told
-// that its term is stale would stop permanently.
+// The mark was accepted and stored by an earlier version. If it were reported
+// as stale, the leader would stop permanently.
 func TestGateWithAnImplausibleMarkReportsTheMark(t *testing.T) {
 	locked := fence.Mark{Term: 1<<64 - 1, Digest: fence.Digest("x")}
 	gate := fence.NewGate(locked)

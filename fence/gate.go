@@ -14,12 +14,12 @@ import (
 // use.
 type Gate struct {
 	// Persist, optional, stores the mark durably before the first act of a new
-	// term is let in. Calls do not overlap, and their marks grow, but for those
-	// that failed: a mark replaces the larger one that a failed call stored all
-	// the same. While it runs, everyone else waits at the gate: it should
-	// respect ctx, which is that of the caller who brings the new term. If it
-	// fails, nobody was let in, and the next caller of that term tries again.
-	// Set it before the first use.
+	// term is let in. Calls do not overlap, and their marks grow, with one
+	// exception: a mark replaces the larger one that a failed call stored all
+	// the same. While it runs, all other callers wait at the gate: it should
+	// respect ctx, which is the context of the caller that brings the new term.
+	// If it fails, nobody was let in, and the next caller of that term tries
+	// again. Set it before the first use.
 	Persist func(ctx context.Context, m Mark) error
 	// Vet, optional, refuses new terms: those without a proof (Verifier.Vet in
 	// module proof), or those above a ceiling of the resource's own. Without it,
@@ -32,8 +32,8 @@ type Gate struct {
 
 	mu   sync.Mutex
 	last Mark
-	// work is that of the term in last. It is nil before the first one,
-	// and for a term that was restored.
+	// work is the work of the term in last. It is nil before the first one, and
+	// for a term that was restored.
 	work *termWork
 }
 
@@ -57,11 +57,11 @@ func (g *Gate) Last() Mark {
 	return g.last
 }
 
-// Accept applies the rule, and persists a new mark. It says nothing about work
+// Accept applies the rule, and persists a new mark. It does not wait for work
 // that was accepted earlier and still runs: it suits resources that check the
 // mark again in the act itself. Otherwise use Enter.
 //
-// Errors match ErrStale, ErrInvalid or ErrRefused, or are those of Persist.
+// Errors match ErrStale, ErrInvalid or ErrRefused, or come from Persist.
 func (g *Gate) Accept(ctx context.Context, t leader.Term) error {
 	if err := Check(t); err != nil {
 		return err
@@ -103,8 +103,7 @@ func (g *Gate) accept(ctx context.Context, m Mark) error {
 }
 
 // Enter lets the caller act in term t until it calls leave, which it must, once
-// or more. Acts of one term run side by side; those of different terms never
-// do:
+// or more. Acts of one term run side by side; acts of different terms never do:
 //
 //   - The work context descends from ctx, and is cancelled when a newer term
 //     comes to the gate, with a *StaleError as its cause. From then on nobody
@@ -114,8 +113,8 @@ func (g *Gate) accept(ctx context.Context, m Mark) error {
 //     older ones stay out.
 //
 // So an act that ignores its context delays its successor, and does not overlap
-// it. Errors match ErrStale, ErrInvalid or ErrRefused, or are those of Persist,
-// or the cause of the end of ctx. With an error, work is ctx and leave does
+// it. Errors match ErrStale, ErrInvalid or ErrRefused, or come from Persist, or
+// are the cause of the end of ctx. With an error, work is ctx and leave does
 // nothing.
 func (g *Gate) Enter(ctx context.Context, t leader.Term) (work context.Context, leave func(), err error) {
 	if err := Check(t); err != nil {
@@ -145,8 +144,8 @@ func (g *Gate) EnterMark(ctx context.Context, m Mark) (work context.Context, lea
 	}, nil
 }
 
-// join counts the caller among those of its term. older are the terms whose
-// work must end first: each is closed when it has.
+// join counts the caller among the workers of its term. older are the terms
+// whose work must end first: each is closed when it has.
 func (g *Gate) join(ctx context.Context, m Mark) (r *termWork, older []<-chan struct{}, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,8 +166,8 @@ func (g *Gate) leave(r *termWork) {
 	r.settle()
 }
 
-// newTermWork begins the work of a term after that of an ended one. The gate's
-// mutex is held.
+// newTermWork begins the work of a term after the work of an ended one. The
+// gate's mutex is held.
 func newTermWork(before *termWork) *termWork {
 	if before != nil {
 		before.settle()

@@ -65,7 +65,7 @@ func TestTermIsPersistedBeforeItsFirstAct(t *testing.T) {
 	if err := g.Accept(t.Context(), term(2, "b")); !errors.Is(err, failure) {
 		t.Fatalf("let in although it was not stored: %v", err)
 	}
-	// Who works may go on: nobody else was let in.
+	// The work may go on: no newer term was let in.
 	if work.Err() != nil || g.Last() != fence.MarkOf(term(1, "a")) {
 		t.Errorf("%v, last %v", context.Cause(work), g.Last())
 	}
@@ -213,7 +213,8 @@ func TestWorkEndsWithTheContextOfItsCallerAndWhenItLeaves(t *testing.T) {
 	<-second.Done()
 }
 
-// Many terms come and go in a wild order. Whoever is inside looks who else is.
+// Many terms come and go in a wild order. Each act checks which other terms are
+// inside.
 func TestActsOfDifferentTermsNeverOverlap(t *testing.T) {
 	var g fence.Gate
 	var inside [16]atomic.Int32

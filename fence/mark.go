@@ -17,10 +17,10 @@ var (
 	// stays so: the caller leads no more. The error is a *StaleError, or wraps
 	// one.
 	ErrStale = errors.New("fence: stale term")
-	// ErrInvalid: what was given is no term or no mark. See [Check].
+	// ErrInvalid: the value is not a term or not a mark. See [Check].
 	ErrInvalid = errors.New("fence: invalid")
 	// ErrRefused: Gate.Vet refused a new term. The gate's mark stays, and the
-	// error wraps that of Vet.
+	// error wraps Vet's.
 	ErrRefused = errors.New("fence: term refused")
 )
 
@@ -42,8 +42,8 @@ type Mark struct {
 	// Term is the term's number.
 	Term uint64
 	// Digest is the SHA-256 of the token in lower-case hexadecimal, as [Digest]
-	// returns it. A Mark without digest (written by a person, say) accepts
-	// larger terms only.
+	// returns it. A Mark without digest (written by a person, for example)
+	// accepts larger terms only.
 	Digest string
 }
 
@@ -87,7 +87,7 @@ func (m Mark) AcceptMark(next Mark) (Mark, error) {
 func (m Mark) succeed(next Mark) (Mark, error) {
 	if m.Term > MaxTerm {
 		// Every leader would be stale here, permanently.
-		return m, fmt.Errorf("%w: this resource's mark %v: the number must be at most %d: replace the mark by that of the latest term",
+		return m, fmt.Errorf("%w: this resource's mark %v: the number must be at most %d: replace the mark by the mark of the latest term",
 			ErrInvalid, m, uint64(MaxTerm))
 	}
 	if next.Term > m.Term || next == m {
@@ -143,9 +143,10 @@ func (m Mark) valid() error {
 	return nil
 }
 
-// Check reports what is no term of any election: one without number or with a
-// number larger than MaxTerm, or whose token is not 1 to MaxToken visible ASCII
-// characters. The error matches ErrInvalid and does not show the token.
+// Check reports a value that cannot be the term of any election: without number
+// or with a number larger than MaxTerm, or whose token is not 1 to MaxToken
+// visible ASCII characters. The error matches ErrInvalid and does not show the
+// token.
 func Check(t leader.Term) error {
 	switch {
 	case t.Number == 0:

@@ -1,13 +1,15 @@
 // Package inspect reads what elections keep in a store, for tools that look at
 // a store's entries themselves: a command line, a dashboard, a backup.
 //
-// A program that takes part in an election, or follows one, has no use for it:
-// see leader.Observe, leader.Snapshot and leader.Control. What an entry says
-// held when it was written; whether its holder still leads, no entry can say.
+// A program that takes part in an election, or follows one, does not need it:
+// see leader.Observe, leader.Snapshot and leader.Control. An entry describes
+// the moment when it was written; it cannot show whether its holder still
+// leads.
 //
 // Each group has two keys: the group's name, whose entry [ReadRecord] reads,
-// and [ControlKey], whose entry [ReadControl] reads. The functions take any
-// entry: what is no record of an election is read as none.
+// and [ControlKey], whose entry [ReadControl] reads. A group of leader run --once
+// has [RanKey], too, whose entry [ReadControl] reads. The functions take any
+// entry: foreign data is read as no record.
 package inspect
 
 import (
@@ -22,7 +24,37 @@ import (
 // pattern of groups gives the pattern of their keys.
 func ControlKey(group string) string { return record.ControlKey(group) }
 
-// A Record is what a group's entry says of who leads.
+// RanKey returns the key at which leader run --once notes a group's last run.
+// It is a key that every store accepts (see store.ValidKey) if the group's name
+// has at most 246 bytes.
+func RanKey(group string) string { return record.RanKey(group) }
+
+// DrainKey returns the key at which operators drain an instance.
+func DrainKey(instance string) string { return record.DrainKey(instance) }
+
+// DrainKeys is the pattern of the keys of all instances.
+const DrainKeys = "_ctl._drain.>"
+
+// A Drain is the order by which an instance is drained.
+type Drain struct {
+	// Instance is the InstanceID.
+	Instance string
+	// By is who gave the order, Reason why, and At when, by that one's clock.
+	By, Reason string
+	At         time.Time
+	// Taken reports that a process of the instance has found the order.
+	Taken bool
+}
+
+// ReadDrain reads the entry of [DrainKey]. drained is false for an entry that was
+// deleted, or was never there. ok is false for an entry that is not an order:
+// candidates do not obey it, and nothing is known to have changed.
+func ReadDrain(e store.Entry) (d Drain, drained, ok bool) {
+	read, drained, ok := record.ReadDrain(e)
+	return Drain{Instance: read.Instance, By: read.By, Reason: read.Reason, At: read.At.Time(), Taken: read.Taken != ""}, drained, ok
+}
+
+// A Record is the content of a group's entry about who leads.
 type Record struct {
 	// ID is the InstanceID of the holder. It is empty if the entry is a
 	// vacancy, or no record.
@@ -47,13 +79,13 @@ func ReadRecord(e store.Entry) Record {
 	return found
 }
 
-// A Control is what a control entry says. Nil fields are what it does not say.
+// A Control is the content of a control entry. Fields without content are nil.
 type Control struct {
-	Paused *Pause // the pause that stands
+	Paused *Pause // the pause in force
 	Ran    *Run   // the last run
 }
 
-// A Pause says who paused a group, and why, in words for people.
+// A Pause is who paused a group, and why, in words for people.
 type Pause struct {
 	By, Reason string // as the program that paused it gave them
 }
@@ -73,9 +105,9 @@ func (r Run) Equal(other Run) bool {
 	return r.Begin.Equal(other.Begin) && r.ID == other.ID && r.Term == other.Term
 }
 
-// ReadControl reads a control entry. One that was deleted, or was never there,
-// says nothing. ok is false of an entry that is no control record: candidates
-// do not obey it, and nothing is known to have changed.
+// ReadControl reads a control entry. An entry that was deleted, or was never
+// there, gives an empty Control. ok is false for an entry that is not a control
+// record: candidates do not obey it, and nothing is known to have changed.
 func ReadControl(e store.Entry) (c Control, ok bool) {
 	read, ok := record.ReadControl(e)
 	if p := read.Paused; p != nil {
@@ -87,10 +119,10 @@ func ReadControl(e store.Entry) (c Control, ok bool) {
 	return c, ok
 }
 
-// NoteRun returns what to write in place of a control entry to note a run. All
-// else that the entry says is kept; one that is no control record is replaced.
-// Write it by a compare-and-swap on the entry's revision. An error matches
-// store.ErrInvalid: there is no room for it.
+// NoteRun returns what to write in place of the entry of [RanKey] or
+// [ControlKey] to note a run. It keeps the rest of the entry; an entry that is
+// not a control record is replaced. Write it by a compare-and-swap on the
+// entry's revision. An error matches store.ErrInvalid: there is no room for it.
 func NoteRun(e store.Entry, r Run) (value []byte, err error) {
 	c, ok := record.ReadControl(e)
 	if !ok {

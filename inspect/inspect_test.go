@@ -42,7 +42,7 @@ func TestAVacancyKeepsItsTermAndHasNoHolder(t *testing.T) {
 	}
 }
 
-func TestAControlEntrySaysWhoPausedAndWhatRan(t *testing.T) {
+func TestControlEntryContainsPauseAndRun(t *testing.T) {
 	c, ok := inspect.ReadControl(entry(inspect.ControlKey("g"), `{"paused":{"by":"me","reason":"upgrade"},"ran":{"begin":60000,"id":"a","term":5}}`))
 	run := inspect.Run{Begin: time.UnixMilli(60_000).UTC(), ID: "a", Term: 5}
 	if !ok || c.Paused == nil || *c.Paused != (inspect.Pause{By: "me", Reason: "upgrade"}) || c.Ran == nil || !c.Ran.Equal(run) {

@@ -34,8 +34,8 @@ func (t *Transport) below(scheme string, to leader.LeaderInfo) http.RoundTripper
 func bind(base *http.Transport, name string) *http.Transport {
 	b := base.Clone()
 	if base.TLSNextProto["h2"] != nil { // Clone has set it if it is to be used
-		// The copy needs HTTP/2 connections of its own, since those of base were
-		// checked for other names.
+		// The copy needs its own HTTP/2 connections, since base checked its
+		// connections for other names.
 		b.TLSNextProto, b.ForceAttemptHTTP2 = nil, true
 	}
 	if b.TLSClientConfig == nil {

@@ -13,15 +13,15 @@ import (
 )
 
 // brisk is in what time a request has a connection, unless the host is gone or
-// has too much to do. It is not given up before: where its connection comes at
-// that very moment, nobody can say whether it was sent.
+// has too much to do. The request is not given up before: if its connection
+// comes at that very moment, it is unknown whether it was sent.
 const brisk = 250 * time.Millisecond
 
-// ErrGivenUp matches the error of a request that had no connection for a quarter
-// of a second and was given up when another leader was seen, if its connection
-// came at that very moment: it may have been sent. One that certainly was not is
-// sent to the next leader without an error. Whoever may have it run twice can
-// send it again.
+// ErrGivenUp matches the error of a request that had no connection for a
+// quarter of a second and was given up when another leader was seen, if its
+// connection came at that very moment: it may have been sent. A request that
+// certainly was not sent goes to the next leader without an error. A caller
+// whose request may run twice can send it again.
 var ErrGivenUp = errors.New("given up since another leader was seen")
 
 // A dial is a request on its way to a leader that may have no connection yet. A
@@ -59,8 +59,8 @@ func (a *attempt) dial(out *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// seeks is called when the transport begins to look for a connection. One that
-// never says so may have one at any time.
+// seeks is called when the transport begins to look for a connection. A
+// transport that never reports it may have a connection at any time.
 func (d *dial) seeks(string) {
 	d.t.mu.Lock()
 	defer d.t.mu.Unlock()
@@ -106,7 +106,7 @@ func (d *dial) over() (sent, given bool) {
 }
 
 // ending returns the body of an answer that calls end when it is read or
-// closed. One that can be written to, after an upgrade, still can.
+// closed. A body that can be written to, after an upgrade, still can.
 func ending(body io.ReadCloser, end func()) io.ReadCloser {
 	if body == http.NoBody {
 		end()

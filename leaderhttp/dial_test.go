@@ -19,8 +19,8 @@ import (
 	"github.com/seed-ff2cb582/leader/probe"
 )
 
-// A network has hosts that drop what they are sent, those of the names "gone",
-// and others that serve.
+// A network has hosts that drop what they are sent, named "gone", and others
+// that serve.
 type network struct {
 	*http.Transport
 
@@ -41,7 +41,7 @@ func (n *network) dial(address string) {
 	n.dials[address]++
 }
 
-// dialTimeout is that of http.DefaultTransport.
+// dialTimeout is the timeout of http.DefaultTransport.
 const dialTimeout = 30 * time.Second
 
 func newNetwork(t *testing.T, serve http.HandlerFunc) *network {
@@ -75,7 +75,7 @@ func newNetwork(t *testing.T, serve http.HandlerFunc) *network {
 
 func ok(http.ResponseWriter, *http.Request) {}
 
-// after tells what is observed when so much time has passed.
+// after delivers an observation when so much time has passed.
 func after(d time.Duration, info leader.LeaderInfo) chan leader.LeaderInfo {
 	news := make(chan leader.LeaderInfo, 3)
 	time.AfterFunc(d, func() { news <- info })
@@ -103,8 +103,8 @@ func TestALeaderWhoseHostIsGoneIsLeftWhenAnotherLeads(t *testing.T) {
 	}
 }
 
-// What is known when no connection could be opened is worth a try, however long
-// that took.
+// The known leader is worth a try when no connection could be opened, however
+// long that took.
 func TestAfterALongDialTheLeaderThatIsKnownIsTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, ok)
@@ -134,7 +134,7 @@ func TestARequestThatWasRefusedLateGoesToTheLeaderThatIsKnown(t *testing.T) {
 }
 
 // A transport may do something else first.
-func TestWhatWasHeardBeforeADialCounts(t *testing.T) {
+func TestNewsBeforeADialCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staged{}
 		s.act = func(r *http.Request, t *httptrace.ClientTrace) (*http.Response, error) {
@@ -153,7 +153,7 @@ func TestWhatWasHeardBeforeADialCounts(t *testing.T) {
 	})
 }
 
-// A traceless transport tells nothing of its connections.
+// A traceless transport reports nothing about its connections.
 type traceless struct{ http.RoundTripper }
 
 func (l traceless) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -190,8 +190,8 @@ func TestADialIsNotEndedForARequestThatCannotBeSentAgain(t *testing.T) {
 	}
 }
 
-// The place that a refusal names is that of a leader of whom the observer has
-// not told yet.
+// The place that a refusal names belongs to a leader that the observer has not
+// reported yet.
 func TestADialToWhereARefusalLedGoesOnWhenThatLeaderIsSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		to    string
@@ -225,7 +225,7 @@ func TestADialToWhereARefusalLedGoesOnWhenThatLeaderIsSeen(t *testing.T) {
 	}
 }
 
-// A staged transport does with a request what a test says.
+// A staged transport handles a request as the test sets.
 type staged struct {
 	asked int
 	act   func(r *http.Request, t *httptrace.ClientTrace) (*http.Response, error)
@@ -240,7 +240,7 @@ func (s *staged) RoundTrip(r *http.Request) (*http.Response, error) {
 func served() *http.Response { return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody} }
 
 // It may have been sent: a transport may get its connection at the moment at
-// which it is told to give up.
+// which it is cancelled.
 func TestARequestThatMayHaveBeenSentIsNotSentAgain(t *testing.T) {
 	// lasts waits for the end of the request's context, or for long enough.
 	lasts := func(r *http.Request) (*http.Response, error) {

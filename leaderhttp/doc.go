@@ -16,21 +16,21 @@
 // [ErrRedirected].
 //
 // A request is sent again where it is certain that no handler has seen it, and
-// nowhere else: where the server that got it refuses since it does not lead, and
-// where no connection could be opened. A refusal is an answer of 307, 421 or 503
-// with the header Leader-Refusal, and the group's name in Leader-Group, as those
-// of [probe.Redirect]. If it has the address of the server that refuses, in
-// Leader-Refused-By, that must be the one of the record by which the request was
-// sent, unless Options.Base maps addresses. So a refusal of another group, which
-// the leader's handler may have got and passed on, is an answer like others, or
-// ErrRedirected if it is a redirect; and so is one of a version of probe.Redirect
-// that does not name its group. Update servers before their clients: until then
-// a request that a follower of before refuses fails, and is not sent again.
-// Servers should be behind probe.Redirect, which keeps refusals out of what
-// their handlers answer.
+// nowhere else: where the server that got it refuses since it does not lead,
+// and where no connection could be opened. A refusal is an answer of 307, 421
+// or 503 with the header Leader-Refusal, and the group's name in Leader-Group,
+// as [probe.Redirect] sends. If it has the address of the server that refuses,
+// in Leader-Refused-By, that must be the address in the record by which the
+// request was sent, unless Options.Base maps addresses. So a refusal of another
+// group, which the leader's handler may have got and passed on, is an answer
+// like others, or ErrRedirected if it is a redirect; and so is a refusal by a
+// version of probe.Redirect that does not name its group. Update servers before
+// their clients: until then a request that a follower of an earlier version
+// refuses fails, and is not sent again. Servers should be behind
+// probe.Redirect, which keeps refusals out of their handlers' answers.
 //
 // Under TLS a server's certificate is checked for the group's name unless
-// Options.ServerName says otherwise, so neither a record nor a refusal takes a
+// Options.ServerName changes that, so neither a record nor a refusal takes a
 // request and its credentials to a host of another group.
 //
 // A host that is gone would hold a request up for as long as the transport

@@ -37,8 +37,8 @@ func (p *pipes) Close() error {
 
 func (*pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A leader refuses that has not heard yet of its own success. The clients of
-// one that crashed all come at once, and may have tried that for long.
+// A leader that has not heard yet of its own success refuses. The clients of a
+// crashed leader all come at once, and may have tried for a long time.
 func TestTheNextLeaderIsAskedAgainSoonHoweverLongTheLastOneWasTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const failover = 5 * time.Second

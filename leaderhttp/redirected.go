@@ -32,7 +32,7 @@ func nameOf(r *http.Request) (string, error) {
 		return r.URL.Host, nil
 	}
 	if r.Response.Request == nil { // a transport above this one has removed it
-		return "", fmt.Errorf("%w, as far as is known: nothing says from where to %s", ErrRedirected, r.URL.Host)
+		return "", fmt.Errorf("%w, as far as is known: the response does not contain the origin of the redirect to %s", ErrRedirected, r.URL.Host)
 	}
 	before, ok := r.Response.Request.Context().Value(askedKey{}).(asked)
 	if !ok { // another server redirects to the group

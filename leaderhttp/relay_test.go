@@ -194,8 +194,8 @@ func TestARelativeRedirectOfTheNextLeaderStaysWithTheGroup(t *testing.T) {
 	}
 }
 
-// A forgetful transport does not say which request was answered, as
-// http.RoundTripper does not ask it to.
+// A forgetful transport does not set Response.Request, which http.RoundTripper
+// does not require.
 type forgetful struct{}
 
 func (forgetful) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -34,9 +34,10 @@ var ErrNoLeader = errors.New("leaderhttp: no leader")
 type Options struct {
 	// Base returns the URL under which clients reach a leader; nil if there is
 	// none. Default: LeaderInfo.Address, an http or https URL, or a host with a
-	// port, which is asked with the scheme of the request. An http URL is none
-	// for a request by https there, since a record is no reason to send cookies
-	// and passwords in the clear; one that Base returns is taken.
+	// port, which is asked with the scheme of the request. The default ignores
+	// an http URL for a request by https, because a record must not make a
+	// client send cookies and passwords in the clear; an http URL that Base
+	// returns is used.
 	Base func(r *http.Request, l leader.LeaderInfo) *url.URL
 	// Transport sends the requests. Nil: http.DefaultTransport.
 	Transport http.RoundTripper
@@ -58,7 +59,7 @@ type Options struct {
 	RetryFor time.Duration
 	// Tries is how often a request is sent at most. Default: DefaultTries.
 	Tries int
-	// Logger is told of troubles of the observer. Nil: silent.
+	// Logger receives troubles of the observer. Nil: silent.
 	Logger *slog.Logger
 }
 
@@ -78,17 +79,17 @@ type Transport struct {
 	boundTo string             // the name for which it checks certificates
 }
 
-// seen is what the observer told last.
+// seen is the observer's last report.
 type seen struct {
 	info leader.LeaderInfo
 	any  bool
-	err  error // of the observer, before it told anything
+	err  error // of the observer, before its first report
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
 
 // New returns a transport that follows what observe yields until Close: the
-// present state of one group first, then each change, as leader.Observe and
+// current state of one group first, then each change, as leader.Observe and
 // leader.ObserveWithStore do. LeaderInfo.Group must be set: refusals of other
 // groups are not believed.
 func New(observe func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error], opts Options) *Transport {
@@ -177,9 +178,9 @@ func (t *Transport) present() (seen, <-chan struct{}) {
 	return t.now, t.changed
 }
 
-// RoundTrip sends a request to the leader. Errors match ErrNoLeader,
-// ErrGivenUp or ErrRedirected, are those of the request's context, or of the
-// transport below. As some of the latter, ErrGivenUp leaves open whether the
+// RoundTrip sends a request to the leader. Errors match ErrNoLeader, ErrGivenUp
+// or ErrRedirected, or come from the request's context, or from the transport
+// below. Like some errors of that transport, ErrGivenUp leaves open whether the
 // request was sent.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
@@ -228,9 +229,9 @@ func discard(resp *http.Response) {
 	_ = resp.Body.Close()
 }
 
-// The time from one attempt to the next, if nothing is heard meanwhile. It is
-// short at first with each leader, since a server may refuse that has not heard
-// yet of its own success.
+// The delay between attempts, if nothing is heard meanwhile. It is short at
+// first with each leader, since a server refuses until it has heard of its own
+// success.
 const (
 	firstDelay = 2 * time.Millisecond
 	longest    = time.Second // what Redirect asks for by Retry-After
@@ -248,7 +249,7 @@ type attempt struct {
 	sent  *url.URL          // where it went last, nil if nowhere so far
 	to    seen              // by what it was sent
 	base  *url.URL          // where that leader is reached
-	at    *url.URL          // where it goes next if a server has said so
+	at    *url.URL          // where it goes next if a server has named a place
 	dest  leader.LeaderInfo // the leader to which it goes, as far as is known
 	// unsent: it was given up before it was sent.
 	unsent bool
@@ -282,7 +283,7 @@ func (a *attempt) send() (*http.Response, error) {
 	a.tries++
 	a.out, a.sent, a.at = out, to, nil
 	if out.Host == a.r.URL.Host {
-		out.Host = "" // it stands for the group
+		out.Host = "" // it names the group
 	}
 	if !a.replayable() || a.t.opts.RetryFor < 0 || a.tries == a.t.opts.Tries {
 		return a.t.below(to.Scheme, a.dest).RoundTrip(out)
@@ -360,8 +361,8 @@ func (a *attempt) replayable() bool {
 func (a *attempt) next(resp *http.Response) error {
 	if a.at = a.forwarded(resp); a.at != nil {
 		a.dest = leader.LeaderInfo{Group: a.to.info.Group, Address: resp.Header.Get(probe.AddressHeader), Term: a.dest.Term}
-		// The observer may have to tell of that term yet. No election reaches a
-		// larger one than MaxTerm.
+		// The observer may report that term later. No election reaches a larger
+		// one than MaxTerm.
 		term, err := strconv.ParseUint(resp.Header.Get(probe.TermHeader), 10, 64)
 		if err == nil && term <= fence.MaxTerm {
 			a.dest.Term = max(a.dest.Term, term)
@@ -373,7 +374,7 @@ func (a *attempt) next(resp *http.Response) error {
 }
 
 // forwarded is where the server that answered sends the request, nil for
-// nowhere. What was asked for or sent by https does not go on without.
+// nowhere. A request sent under TLS must never be redirected to plain HTTP.
 func (a *attempt) forwarded(resp *http.Response) *url.URL {
 	if resp == nil || resp.StatusCode != http.StatusTemporaryRedirect {
 		return nil
@@ -419,13 +420,13 @@ func (a *attempt) wait(delay time.Duration) error {
 	}
 }
 
-// none says why there is no leader to send the request to.
+// none returns why there is no leader to send the request to.
 func (a *attempt) none() error {
 	switch {
 	case a.to.err != nil:
 		return fmt.Errorf("%w: %w", ErrNoLeader, a.to.err)
 	case !a.to.any:
-		return fmt.Errorf("%w: nothing was heard of the group", ErrNoLeader)
+		return fmt.Errorf("%w: no record of the group was received", ErrNoLeader)
 	case a.to.info.ID == "":
 		return fmt.Errorf("%w: %s", ErrNoLeader, a.to.info)
 	case a.base == nil:

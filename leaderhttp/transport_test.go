@@ -39,7 +39,7 @@ type site struct {
 	got  atomic.Int32 // requests, refused ones included
 }
 
-// stand starts a site whose handler says what it was asked for.
+// stand starts a site whose handler repeats the request that it got.
 func stand(t *testing.T, st store.Store, id string) *site {
 	t.Helper()
 	s := &site{id: id}
@@ -77,7 +77,7 @@ func stand(t *testing.T, st store.Store, id string) *site {
 	return nil
 }
 
-// is what an observer says who sees the site lead in a term.
+// is what an observer reports that sees the site lead in a term.
 func (s *site) is(term uint64) leader.LeaderInfo { return at(s.id, s.url, term) }
 
 func at(id, address string, term uint64) leader.LeaderInfo {
@@ -92,7 +92,7 @@ func observing(st store.Store) observe {
 	}
 }
 
-// told observes what a test says, beginning with the first.
+// told observes what a test sends, beginning with the first.
 func told(news <-chan leader.LeaderInfo, first ...leader.LeaderInfo) observe {
 	return func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
 		return func(yield func(leader.LeaderInfo, error) bool) {
@@ -216,7 +216,7 @@ func TestRequestsWaitForALeader(t *testing.T) {
 		first []leader.LeaderInfo
 		want  string
 	}{
-		{nil, "nothing was heard"},
+		{nil, "no record of the group was received"},
 		{[]leader.LeaderInfo{vacant}, `nobody leads group "reports": stopped, after term 3`},
 		{[]leader.LeaderInfo{at("a", "ftp://x", 4)}, "no address of a web server"},
 		{[]leader.LeaderInfo{at("a", "", 4)}, "no address of a web server"},
@@ -251,8 +251,8 @@ func TestRequestsWaitForALeader(t *testing.T) {
 	}
 }
 
-// Trouble of the observer is told where nobody is known, and is no reason to
-// give up a leader that is.
+// Without a known leader the error contains the observer's trouble, which does
+// not make the transport give up a known leader.
 func TestTroubleOfTheObserverMovesNoRequest(t *testing.T) {
 	away := errors.New("the store is away")
 	troubled := func(heard chan<- struct{}, first ...leader.LeaderInfo) observe {
@@ -315,7 +315,7 @@ func TestOptionsSayWhereALeaderIs(t *testing.T) {
 }
 
 // What Base knows may change between two questions.
-func TestALeaderIsWhereBaseSaidWhenARequestWasSent(t *testing.T) {
+func TestLeaderAddressIsOfWhenTheRequestWasSent(t *testing.T) {
 	a := stand(t, memstore.New(), "a")
 	var asked atomic.Int32
 	client := reach(t, told(nil, at("a", "", 1)), leaderhttp.Options{
@@ -382,7 +382,7 @@ func TestALeaderThatIsGoneIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// answers is a leader that answers as it is told, whatever it is asked.
+// answers is a leader that answers every request with serve.
 func answers(t *testing.T, serve http.HandlerFunc) (address string, asked *atomic.Int32) {
 	t.Helper()
 	asked = new(atomic.Int32)
@@ -463,7 +463,7 @@ func TestRedirectsOfTheServiceAreTheClients(t *testing.T) {
 // example is a name for which the certificates of package httptest are good.
 func example(leader.LeaderInfo) string { return "example.com" }
 
-// What was sent under TLS does not go on without.
+// A request sent under TLS must not be sent without it.
 func TestNoRefusalLeadsOutOfTLS(t *testing.T) {
 	plain, asked := answers(t, status(200))
 	secure := httptest.NewTLSServer(refusal(307, probe.RefusalElsewhere, "Location", "http://"+plain+"/"))
@@ -474,7 +474,7 @@ func TestNoRefusalLeadsOutOfTLS(t *testing.T) {
 	}
 }
 
-// A record is no reason to send cookies and passwords in the clear.
+// A record must not make a client send cookies and passwords in the clear.
 func TestNoRecordLeadsOutOfTLS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &failing{err: errors.New("out of order")}
@@ -513,14 +513,14 @@ func TestARefusalLeadsToAnotherServerOfTLS(t *testing.T) {
 	defer to.Close()
 	from := httptest.NewTLSServer(refusal(307, probe.RefusalElsewhere, "Location", to.URL))
 	defer from.Close()
-	// One transport for both: their certificates are of one authority.
+	// A single transport serves both: one authority issued their certificates.
 	client := reach(t, told(nil, at("a", from.URL, 1)), leaderhttp.Options{Transport: from.Client().Transport, ServerName: example})
 	if code, _, err := post(client, "https://reports/", strings.NewReader("x")); err != nil || code != 200 {
 		t.Errorf("%d, %v", code, err)
 	}
 }
 
-// A failing transport fails as it is told to.
+// A failing transport fails as the test sets.
 type failing struct {
 	asked int
 	err   error
@@ -532,8 +532,8 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, f.err
 }
 
-// Of an error that says nothing of the connection nobody knows what became of
-// the request. Its body is the one that the caller gave, which is closed.
+// An error without a report about the connection leaves the request's outcome
+// unknown. Its body is the one that the caller gave, which is closed.
 func TestAnErrorOfTheTransportIsTheCallers(t *testing.T) {
 	f := &failing{err: errors.New("out of order")}
 	client := reach(t, told(nil, at("a", "127.0.0.1:1", 1)), leaderhttp.Options{Transport: f})
@@ -581,7 +581,7 @@ func TestARequestWhoseConnectionBreaksIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// The name in the URL stands for the group, and a server knows its own.
+// The name in the URL names the group, and a server knows its own.
 func TestTheLeaderIsAskedByItsOwnName(t *testing.T) {
 	hosts := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { hosts <- r.Host }))
@@ -593,7 +593,7 @@ func TestTheLeaderIsAskedByItsOwnName(t *testing.T) {
 	if host := <-hosts; "http://"+host != server.URL {
 		t.Errorf("asked for %q", host)
 	}
-	// But a host that the request names besides is meant.
+	// But a Host that the request sets itself is kept.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://reports/", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -761,7 +761,7 @@ func TestCloseWaitsForTheObserver(t *testing.T) {
 	}, leaderhttp.Options{})
 	<-began
 	tr.Close()
-	if !ended { // which would be a race besides
+	if !ended { // which would also be a race
 		t.Error("it still observes")
 	}
 }

@@ -144,7 +144,7 @@ func TestALoopThatHasEndedIsGivenNothing(t *testing.T) {
 	})
 }
 
-// What a loop says that does not hold the lock ends no campaign.
+// A loop that does not hold the lock cannot end a campaign.
 func TestAReleaseOfWhatIsNotHeldIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
@@ -197,7 +197,7 @@ func TestASecondLoopWaitsForTheWorkOfTheFirst(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if s := a.Status(); s.State != leader.StateDemoted {
-			t.Errorf("another candidate stands: %+v", s)
+			t.Errorf("another candidate was started: %+v", s)
 		}
 		close(finish)
 		a.lead(t.Context())

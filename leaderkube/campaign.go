@@ -20,12 +20,12 @@ type campaign struct {
 
 	mu      sync.Mutex
 	moved   *sync.Cond    // what the end of a term waits for
-	changed chan struct{} // closed, and made anew, at each change that Get tells
+	changed chan struct{} // closed and replaced at each change that Get reports
 
 	term  context.Context // of the present term, nil without one
 	since time.Time       // when it began
 	other leader.LeaderInfo
-	shown string // who led when Get last said that another does
+	shown string // the leader in the last answer of Get that named another candidate
 
 	granted, lost bool
 	gone          bool // the loop has ended, or is about to release
@@ -69,8 +69,8 @@ func (c *campaign) begin(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// The ctx of an acquisition is that of the loop's whole first phase, in
-	// which many campaigns may begin and end.
+	// client-go passes the same ctx for its whole acquisition phase, in which
+	// many campaigns may begin and end.
 	if detach := context.AfterFunc(ctx, c.abandon); c.stopping {
 		detach()
 	} else {
@@ -79,7 +79,7 @@ func (c *campaign) begin(ctx context.Context) error {
 	return nil
 }
 
-// tell wakes those who wait for news. The caller holds mu.
+// tell wakes the callers that wait for news. The caller holds mu.
 func (c *campaign) tell() {
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -147,15 +147,15 @@ func (c *campaign) heard(info leader.LeaderInfo) {
 	c.tell()
 }
 
-// trusted reports whether the trust window is open for longer than a loop works
-// on that is not told of its end. The caller holds mu.
+// trusted reports whether the trust window stays open for longer than a loop
+// works on without an answer that its term has ended. The caller holds mu.
 func (c *campaign) trusted() bool {
 	return c.term != nil && !c.lost && !c.stopping && c.election.IsLeader() &&
 		time.Until(c.election.TrustUntil()) >= c.lock.timing.tail()
 }
 
-// news returns what Get has to say, or false if there is nothing to say yet,
-// and a channel that is closed when that may have changed.
+// news returns the record that Get is to show, or false if there is nothing new
+// to show yet, and a channel that is closed when that may have changed.
 func (c *campaign) news() (r record, ok bool, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,8 +198,9 @@ func (c *campaign) grant(ctx context.Context) error {
 }
 
 // checkDeadline compares the RenewDeadline of the loop, which bounds each of
-// its renewals, with what we were told. One look too long is enough, since what
-// is left shrinks while the loop repeats its question.
+// its renewals, with the configured Timing.RenewDeadline. A single deadline
+// that is too long is proof enough, since the time left only shrinks while the
+// loop repeats its question.
 func (c *campaign) checkDeadline(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
 	if left := time.Until(deadline); ok && c.granted && left > c.lock.timing.RenewDeadline && c.mistimed == nil {
@@ -209,8 +210,8 @@ func (c *campaign) checkDeadline(ctx context.Context) error {
 	return c.mistimed
 }
 
-// silent ends a term whose loop asks no more: it hangs, or was ended in a way
-// that it could not tell. Its work may go on, so nothing is released.
+// silent ends a term whose loop no longer asks: it hangs, or it ended without a
+// notice to the lock. Its work may go on, so nothing is released.
 func (c *campaign) silent() {
 	c.lock.logger().Error("client-go's loop has not asked for its lock for a LeaseDuration; the record is left to expire",
 		"lease_duration", c.lock.timing.LeaseDuration)
@@ -227,9 +228,9 @@ func (c *campaign) abandon() {
 	}
 }
 
-// left is called when the loop has ended. What it has not asked to release is
-// left to expire, since its work may go on; what it has lost is the election's
-// to release.
+// left is called when the loop has ended. A record that the loop has not asked
+// to release is left to expire, since its work may go on; a lock that the loop
+// has lost is released by the election.
 func (c *campaign) left() {
 	c.stop(c.depart())
 }
@@ -301,7 +302,7 @@ func (c *campaign) over() bool {
 	return c.stopping && (!c.granted || c.gone)
 }
 
-// holds reports whether client-go has the lock, as far as it was told.
+// holds reports whether client-go has the lock, by the last answer that it got.
 func (c *campaign) holds() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

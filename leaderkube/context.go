@@ -116,8 +116,9 @@ func (c *campaign) leave() {
 	c.moved.Broadcast()
 }
 
-// A working context is client-go's, ended by the term. Err is right as soon as
-// the term's is, even where the timers of the process stood still.
+// A working context is client-go's context, which the end of the term cancels,
+// too. Its Err returns an error as soon as the term's Err does, even where the
+// timers of the process were suspended.
 type working struct {
 	context.Context
 	term context.Context
@@ -131,8 +132,9 @@ func (w working) Err() error {
 	return w.Context.Err()
 }
 
-// Value prefers client-go's values but for the term: the program may run in
-// that of another election, which is no token for what this one protects.
+// Value prefers client-go's values except for the term: the program may run
+// within a term of another election, whose token does not protect the resources
+// of this one.
 func (w working) Value(key any) any {
 	if key != w.key {
 		if v := w.Context.Value(key); v != nil {

@@ -29,7 +29,7 @@ type core struct {
 	closed bool
 }
 
-// logger is that of the election.
+// logger returns the election's logger.
 func (l *core) logger() *slog.Logger {
 	if l.cfg.Logger == nil {
 		return slog.New(slog.DiscardHandler)
@@ -51,8 +51,8 @@ func (l *core) get(ctx context.Context) (record, error) {
 		if ok {
 			return r, nil
 		}
-		// A window that is too short becomes longer with the next renewal, of
-		// which nobody tells.
+		// The next renewal extends a window that is too short, but no event
+		// reports it.
 		look := time.NewTimer(l.timing.RetryPeriod)
 		select {
 		case <-changed:
@@ -132,7 +132,7 @@ func (l *core) update(ctx context.Context, in record) error {
 		c.finish()
 		return c.release(ctx)
 	case in.HolderIdentity != l.cfg.InstanceID:
-		return fmt.Errorf("%w by %q: the lock is that of %q", ErrNotHeld, in.HolderIdentity, l.cfg.InstanceID)
+		return fmt.Errorf("%w by %q: the lock belongs to group %q", ErrNotHeld, in.HolderIdentity, l.cfg.InstanceID)
 	case in.LeaseDurationSeconds != l.timing.seconds():
 		return fmt.Errorf("%w: its LeaseDuration is %d s, and Timing.LeaseDuration %v: give both the same",
 			ErrTiming, in.LeaseDurationSeconds, l.timing.LeaseDuration)
@@ -143,9 +143,9 @@ func (l *core) update(ctx context.Context, in record) error {
 	}
 }
 
-// ended is the event of client-go's LeaderElector.renew, which says that its
-// work is about to be cancelled. If it had another name one day, the lock would
-// believe that the loop has died, and end the term a LeaseDuration later.
+// ended is the event that client-go's LeaderElector.renew emits just before it
+// cancels its work. If a later client-go renamed it, the lock would take the
+// loop for dead, and end the term a LeaseDuration later.
 const ended = "stopped leading"
 
 func (l *core) event(name string) {

@@ -37,26 +37,28 @@
 // # What client-go adds, and what it loosens
 //
 // Without [Lock.Context] a loop notices a loss at its next question and then
-// asks in vain for a RenewDeadline before it ends its work. Where the election
-// is told to hand over, that only delays the handover. Where a process was
-// frozen or suspended for longer than its lease, nothing holds up the others:
-// its work goes on beside theirs, for up to RetryPeriod + RenewDeadline after
-// it runs again. client-go's timers do not count a suspension of the machine at
-// all. Always use Context, or [Lock.Run], whose context is of its kind.
+// repeats the question for a RenewDeadline, without success, before it ends its
+// work. In a requested handover that only delays the new leader. Where a
+// process was frozen or suspended for longer than its lease, nothing holds up
+// the others: its work goes on beside theirs, for up to RetryPeriod +
+// RenewDeadline after it runs again. client-go's timers do not count a
+// suspension of the machine at all. Always use Context, or [Lock.Run], whose
+// context has the same property.
 //
-// OnStartedLeading's own context ends with the loop. [Lock.Leading] makes it
-// that of the term, by which Err is right at the first call, and which carries
-// the number for a fenced resource.
+// OnStartedLeading's own context ends with the loop. [Lock.Leading] replaces it
+// with the context of the term, whose Err is right at the first call, and which
+// carries the number for a fenced resource.
 //
-// LeaderElector.IsLeader compares names; ask [Lock.IsLeader]. Its record says
-// nothing of leases: LeaseDuration is how long a loop may be silent, and TTL
-// how long a lease is. Its LeaderTransitions is no term.
+// LeaderElector.IsLeader compares names; ask [Lock.IsLeader]. The LeaseDuration
+// in its record does not describe the lease: LeaseDuration is how long a loop
+// may be silent, and TTL how long a lease is. Its LeaderTransitions is not the
+// number of a term.
 //
-// A loop that is told to end releases if it has ReleaseOnCancel, and leaves the
+// A loop whose context ends releases if it has ReleaseOnCancel, and leaves the
 // record to expire if not, since its work may go on. controller-runtime ends
 // its work before that, or gives it up after GracefulShutdownTimeout. A plain
-// loop releases while OnStartedLeading may yet be on its way out, unless that
-// is a function of Leading.
+// loop may release while OnStartedLeading is still returning, unless
+// OnStartedLeading is a function of Leading.
 //
 // A manager of controller-runtime whose term was lost lets its work end, too,
 // while its loop, which it ends afterwards, gives up after a RenewDeadline. So
@@ -65,13 +67,13 @@
 //
 // # What is left to the caller
 //
-// What every election leaves: see package leader. To give the loop the Timing
-// of its lock; a LeaseDuration or a RenewDeadline that differs is refused
-// ([ErrTiming]), a longer RetryPeriod cannot be seen. To keep
+// The caller's duties under every election apply here, too: see package leader.
+// Give the loop the Timing of its lock; a LeaseDuration or a RenewDeadline that
+// differs is refused ([ErrTiming]), a longer RetryPeriod cannot be seen. Keep
 // leader.ElectionConfig.DemoteTimeout as long as the work may take to end,
-// since it bounds what Run and Leading wait for: a manager gives its work its
-// GracefulShutdownTimeout, 30 s. To end the process when the manager has ended,
-// as client-go's programs do, or to run a new loop with the same Lock.
+// since it bounds the time for which Run and Leading wait: a manager gives its
+// work its GracefulShutdownTimeout, 30 s. End the process when the manager has
+// ended, as client-go's programs do, or run a new loop with the same Lock.
 //
 // Coordinated leader election (LeaderElectionConfig.Coordinated) is not
 // supported: there Kubernetes chooses the holder.

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// What a loop of client-go does with a Lock. A program writes
-// resourcelock.LeaderElectionRecord for the type, and gives the lock to
-// leaderelection.RunOrDie or a manager:
+// This example does by hand the steps that client-go's loop takes with a Lock.
+// A program writes resourcelock.LeaderElectionRecord for the type, and gives
+// the lock to leaderelection.RunOrDie or a manager:
 //
 //	leaderelection.RunOrDie(lock.Context(ctx), leaderelection.LeaderElectionConfig{
 //		Lock: lock, ReleaseOnCancel: true,

@@ -29,8 +29,8 @@ type notHeldError string
 func (e notHeldError) Error() string      { return "leaderkube: " + string(e) }
 func (notHeldError) Is(target error) bool { return target == leader.ErrNotLeader }
 
-// Options are what a Lock has to know besides the election. The zero Options
-// suit a loop that has client-go's defaults.
+// Options are the settings of a Lock in addition to its election. The zero
+// Options suit a loop that has client-go's defaults.
 type Options struct {
 	// Timing is what client-go's loop is given. Zero: [DefaultTiming], which
 	// wants a TTL of about 16 s or more. Give the loop the same.
@@ -42,9 +42,9 @@ type Options struct {
 // at a time; another one may follow. All methods may be called concurrently.
 type Lock[Record any] struct{ core *core }
 
-// New returns a lock whose record lives in a NATS bucket, as that of
-// leader.NewElection does. Nothing happens before a loop of client-go asks for
-// it. The error matches leader.ErrInvalidConfig and names every fault.
+// New returns a lock whose record lives in a NATS bucket, like the record of
+// leader.NewElection. Nothing happens before a loop of client-go asks for it.
+// The error matches leader.ErrInvalidConfig and names every fault.
 func New[Record any](nc *nats.Conn, cfg leader.ElectionConfig, opts Options) (*Lock[Record], error) {
 	return build[Record](func() (leader.Election, error) { return leader.NewElection(nc, cfg) }, cfg, opts)
 }
@@ -65,9 +65,9 @@ func build[Record any](stand func() (leader.Election, error), cfg leader.Electio
 	return &Lock[Record]{&core{cfg: cfg, timing: opts.Timing, stand: stand, first: first, bound: map[*binding]struct{}{}, runs: map[*binding]struct{}{}}}, nil
 }
 
-// Get shows client-go who holds the lock, and begins to campaign if nobody does
-// so for this lock yet. It says that we hold it only while the trust window is
-// open for longer than client-go may work on unasked.
+// Get shows client-go who holds the lock, and starts a campaign if this lock
+// has none yet. It names this candidate as the holder only while the trust
+// window stays open for longer than client-go may work on without asking.
 //
 // Until we hold it, Get waits for news: it returns when we do, when another
 // leads than it showed the last time, and when ctx is done. So client-go hears
@@ -82,8 +82,9 @@ func (l *Lock[Record]) Get(ctx context.Context) (*Record, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// client-go judges a lease by when these bytes last changed. What it is
-	// told here is judged already, and is news each time.
+	// client-go judges a lease by the time at which these bytes last changed.
+	// The lock has judged the lease already, so every answer differs from the
+	// last.
 	return out, strconv.AppendUint(append(raw, ' '), l.core.asked.Add(1), 10), nil
 }
 
@@ -103,7 +104,7 @@ func (l *Lock[Record]) Update(ctx context.Context, r Record) error {
 	return l.core.update(ctx, in)
 }
 
-// RecordEvent is how client-go says that its loop has ended.
+// RecordEvent receives client-go's notice that its loop has ended.
 func (l *Lock[Record]) RecordEvent(event string) { l.core.event(event) }
 
 // Identity is leader.ElectionConfig.InstanceID.
@@ -122,15 +123,15 @@ func (l *Lock[Record]) Timing() Timing { return l.core.timing }
 
 // IsLeader reports whether client-go holds the lock at this instant, by the
 // trust window. The method of this name of client-go's LeaderElector compares
-// names, and may say yes long after.
+// names, and may return true long after.
 func (l *Lock[Record]) IsLeader() bool { _, ok := l.core.held(); return ok }
 
 // Term is the present term, or the zero Term if client-go does not hold the
 // lock. Its number is the fencing token.
 func (l *Lock[Record]) Term() leader.Term { term, _ := l.core.held(); return term }
 
-// Status is that of the election, or the zero status while there is no
-// campaign.
+// Status returns the status of the election, or the zero status while there is
+// no campaign.
 func (l *Lock[Record]) Status() leader.ElectionStatus { return l.core.status() }
 
 // Context returns a copy of parent that ends when client-go loses the lock, as
@@ -151,11 +152,11 @@ func (l *Lock[Record]) Context(parent context.Context) context.Context {
 // context as of [Lock.Context], and returns what it returns.
 //
 // When a term is lost, a manager lets its reconciliations end, for up to
-// GracefulShutdownTimeout, while its loop gives up after a RenewDeadline. So a
-// record whose release was asked for waits until start has returned, too, or
-// leader.ElectionConfig.DemoteTimeout has passed. It does not where the loop
-// releases by itself (ReleaseOnCancel), as a manager that is told to end has it
-// do after its work.
+// GracefulShutdownTimeout, while its loop gives up after a RenewDeadline. So
+// the release of a record waits until start has returned, too, or
+// leader.ElectionConfig.DemoteTimeout has passed. It does not wait where the
+// loop releases by itself (ReleaseOnCancel): a manager that is shut down has
+// the loop do so after its work.
 func (l *Lock[Record]) Run(ctx context.Context, start func(context.Context) error) error {
 	return l.core.run(ctx, start)
 }

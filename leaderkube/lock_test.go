@@ -129,7 +129,8 @@ func TestTheLockIsHeldOnlyWhileTheTrustWindowIsLongEnough(t *testing.T) {
 		working := <-given
 		synctest.Wait() // for a renewal that was sent at this very moment
 		until := a.Status().TrustUntil
-		// What is left has to be enough for a loop that is refused from now on.
+		// The time left has to be enough for a loop whose renewals are refused
+		// from now on.
 		time.Sleep(time.Until(until) - timing.RetryPeriod - timing.RenewDeadline)
 		a.renew()
 		time.Sleep(time.Millisecond)
@@ -139,7 +140,7 @@ func TestTheLockIsHeldOnlyWhileTheTrustWindowIsLongEnough(t *testing.T) {
 		}
 		time.Sleep(time.Until(until))
 		if working.Err() == nil || a.IsLeader() || !a.Term().IsZero() {
-			t.Error("the window is closed, and the lock says that it is held")
+			t.Error("the window is closed, and the lock reports that it is held")
 		}
 		a.store.Reconnect()
 		a.RecordEvent("stopped leading")
@@ -186,7 +187,7 @@ func TestAFollowerIsGivenTheLockAtOnce(t *testing.T) {
 		}
 		given := make(chan time.Time)
 		go func() {
-			r, again, err := b.Get(t.Context()) // waits, since it said already that a leads
+			r, again, err := b.Get(t.Context()) // waits, since Get has already returned a as the leader
 			if err != nil || r.HolderIdentity != "b" || bytes.Equal(again, raw) {
 				t.Errorf("%+v (%s), %v", r, again, err)
 			}
@@ -287,7 +288,7 @@ func TestARecordIsReleasedOnlyWhenTheLoopHasEnded(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotReleasedRunsOut(t *testing.T) {
+func TestUnreleasedLeaseExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
 		a, b := newSide(t, g, "a"), newSide(t, g, "b")

@@ -50,7 +50,8 @@ func from[Record any](in Record) (r record, err error) {
 	return r, err
 }
 
-// checkRecord refuses a type that is no record of client-go.
+// checkRecord refuses a type that does not have the fields of client-go's
+// record.
 func checkRecord[Record any]() error {
 	sample := record{HolderIdentity: "a", LeaseDurationSeconds: 2, LeaderTransitions: 3}
 	out, _, err := into[Record](sample)

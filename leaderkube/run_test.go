@@ -34,8 +34,8 @@ func newManaged(t *testing.T) *leadertest.Group {
 	return leadertest.NewGroup(t, leader.ElectionConfig{TTL: ttl, HeartbeatInterval: beat, AcquireGrace: leader.GraceOff, DemoteTimeout: patience})
 }
 
-// start is Manager.Start: its loop has a context of its own, which ends when
-// the work has (controllerManager.engageStopProcedure).
+// start is Manager.Start: its loop has a separate context, which ends when the
+// work has (controllerManager.engageStopProcedure).
 func (m *manager) start(ctx context.Context) error {
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -89,7 +89,7 @@ func (m *manager) renewed(ctx context.Context) bool {
 	}
 }
 
-// heir has another candidate stand, and returns when it leads.
+// heir starts another candidate, and returns when it leads.
 func heir(t *testing.T, g *leadertest.Group) <-chan time.Time {
 	t.Helper()
 	leads := make(chan time.Time, 1)
@@ -138,7 +138,7 @@ func TestARecordIsReleasedOnlyWhenTheManagerHasEnded(t *testing.T) {
 }
 
 // A manager waits for its loop's release before it returns.
-func TestAManagerThatIsToldToEndReleasesBeforeItHasReturned(t *testing.T) {
+func TestManagerReleasesBeforeItReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newManaged(t)
 		a := newManager(t, g, 15*time.Second)

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// A Timing is what a loop of client-go is given besides its lock: the fields of
-// these names of leaderelection.LeaderElectionConfig and of
-// controller-runtime's manager.Options. None of them is the length of a lease:
-// that is leader.ElectionConfig.TTL.
+// A Timing holds the settings that a loop of client-go gets in addition to its
+// lock: the fields of these names of leaderelection.LeaderElectionConfig and of
+// controller-runtime's manager.Options. The length of a lease is not among
+// them: it is leader.ElectionConfig.TTL.
 type Timing struct {
 	// LeaseDuration is how long the loop may be silent before the lock takes it
 	// for dead, stops renewing, and leaves the record to expire. At least a
@@ -25,7 +25,7 @@ type Timing struct {
 	RetryPeriod time.Duration
 }
 
-// DefaultTiming returns what a loop has that is told nothing: the defaults of
+// DefaultTiming returns the timing of a loop that sets none: the defaults of
 // client-go's components and of controller-runtime, 15 s, 10 s and 2 s.
 func DefaultTiming() Timing {
 	return Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
@@ -64,14 +64,14 @@ func demotion(cfg leader.ElectionConfig) time.Duration {
 }
 
 // tail is how long a loop works on after the last answer that it holds the
-// lock: it sleeps, and then asks in vain.
+// lock: it sleeps, and then asks without success.
 func (t Timing) tail() time.Duration { return t.RetryPeriod + t.RenewDeadline }
 
 // seconds is the lease as client-go writes it.
 func (t Timing) seconds() int { return int(t.LeaseDuration / time.Second) }
 
-// check holds the timing to client-go's own rules, and to those of an election
-// if its configuration is valid.
+// check applies client-go's own rules to the timing, and the rules of an
+// election if its configuration is valid.
 func (t Timing) check(cfg leader.ElectionConfig, valid bool) error {
 	var faults []error
 	demand := func(ok bool, field string, value time.Duration, rule string, args ...any) {

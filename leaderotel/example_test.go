@@ -13,8 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// The telemetry is made once, and its hooks given to every election. What the
-// program does in a term becomes a child of the term's span.
+// The telemetry is made once, and its hooks given to every election. The
+// program's work in a term becomes a child of the term's span.
 func Example() {
 	recorder := tracetest.NewSpanRecorder() // a program has an exporter here
 	traces := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))

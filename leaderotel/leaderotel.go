@@ -19,15 +19,15 @@
 // starts with trace.WithNewRoot and
 // trace.WithLinks(trace.LinkFromContext(ctx)).
 //
-// A campaign and a term are traces of their own, a hand-over belongs to the
-// trace of its term. They are linked: a term to its campaign and to the span in
-// the context of Start, if there was one, a campaign to the term that it led to
-// and to the last hand-over of the same candidate. Of candidates in other
-// processes nothing but the record is known; what they say of one term has the
-// same election.correlation.
+// A campaign and a term are separate traces, a hand-over belongs to the trace
+// of its term. They are linked: a term to its campaign and to the span in the
+// context of Start, if there was one, a campaign to the term that it led to and
+// to the last hand-over of the same candidate. Only the record is known of
+// candidates in other processes; their reports about one term have the same
+// election.correlation.
 //
 // Every span has the attributes election.group, election.instance_id and
-// election.bucket; besides, as far as they apply:
+// election.bucket; also, as far as they apply:
 //
 //	election.term          number of the term
 //	election.correlation   a short hash of its token, the same in all logs, metrics and spans of all candidates
@@ -36,21 +36,21 @@
 //	election.by, .why      who asked for the end of a term, and why in that one's words
 //
 // Claims, renewals that failed, releases, and notes (a lost answer that was
-// resolved, say) are events of the span in which they occur. Their texts are cut
-// at 4 KiB, and lose what is no UTF-8. A term that nobody asked to end has the
-// status Error. Tokens are never shown.
+// resolved, for example) are events of the span in which they occur. Their
+// texts are cut at 4 KiB, and lose bytes that are not UTF-8. A term whose end
+// was not requested has the status Error. Tokens are never shown.
 //
 // # Metrics
 //
-// They are those of package leaderprom under OpenTelemetry's names, such as
+// The metrics are package leaderprom's under OpenTelemetry's names, such as
 // election.is_leader and election.heartbeat.duration. Their attributes are
 // named as the labels there (role, instance_id, bucket, …), so that exported to
 // Prometheus they have the same names, and the same dashboard and alerts serve:
-// the counters of which these look for the first increment are 0 from the start
-// of an election. The gauges are asked of the elections when the metrics are
-// read, and end with them. What an SDK has counted of an election it keeps for
-// as long as it lives, even when that has stopped; and it shows at most 2000
-// sets of attributes of each metric unless told otherwise
+// counters whose first increment matters to the alerts are 0 from the start of
+// an election. The gauges are asked of the elections when the metrics are read,
+// and end with them. An SDK keeps its counts of an election for as long as it
+// lives, even when the election has stopped; and it shows at most 2000 sets of
+// attributes of each metric unless configured otherwise
 // (sdkmetric.WithCardinalityLimit).
 package leaderotel
 
@@ -71,7 +71,7 @@ import (
 // scope names the instrumentation.
 const scope = "github.com/seed-ff2cb582/leader/leaderotel"
 
-// Options say where spans and metrics go.
+// Options are where spans and metrics go.
 type Options struct {
 	// TracerProvider makes the spans. Default: the global one,
 	// otel.GetTracerProvider.
@@ -90,8 +90,9 @@ type Telemetry struct {
 	roster     telemetry.Roster[*meter]
 }
 
-// New returns telemetry that goes where opts say. Once per provider is enough.
-// An error comes from the MeterProvider, whose SDK refuses an instrument.
+// New returns telemetry that goes where opts direct it. Once per provider is
+// enough. An error comes from the MeterProvider, whose SDK refuses an
+// instrument.
 func New(opts Options) (*Telemetry, error) {
 	if opts.TracerProvider == nil {
 		opts.TracerProvider = otel.GetTracerProvider()
@@ -174,8 +175,8 @@ type meter struct {
 	tracker *telemetry.Tracker
 }
 
-// begin shows counters that are to be seen before they are incremented. There is
-// no such thing for a histogram.
+// begin shows counters that are to be seen before they are incremented. A
+// histogram has no such call.
 func (m *meter) begin() {
 	for _, c := range telemetry.All(telemetry.Counter) {
 		for _, labels := range c.Definition().Initial() {

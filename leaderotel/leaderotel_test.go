@@ -26,7 +26,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A lab records what the telemetry of elections says.
+// A lab records the telemetry of elections.
 type lab struct {
 	*leaderotel.Telemetry
 	tracer trace.Tracer
@@ -181,7 +181,7 @@ func TestACampaignATermAndAHandOverAreSpansThatAreLinked(t *testing.T) {
 			t.Error("a term that was resigned is an error")
 		}
 		if first.Parent().IsValid() || handovers[0].Parent().SpanID() != first.SpanContext().SpanID() {
-			t.Error("a term is to be a trace of its own, and its hand-over to belong to it")
+			t.Error("a term is to be a separate trace, and its hand-over to belong to it")
 		}
 		if !linked(first, campaigns[0]) || !linked(campaigns[0], first) || !linked(campaigns[1], handovers[0]) {
 			t.Error("a link is missing")
@@ -205,10 +205,10 @@ func TestTheWorkOfATermIsAChildOfItsSpan(t *testing.T) {
 		root.End()
 		term, work, program := l.ended(t, "election.term", 1)[0], l.ended(t, "work", 1)[0], l.ended(t, "program", 1)[0]
 		if work.Parent().SpanID() != term.SpanContext().SpanID() {
-			t.Error("the work is no child of the term")
+			t.Error("the work is not a child of the term")
 		}
 		if term.SpanContext().TraceID() == program.SpanContext().TraceID() || !linked(term, program) {
-			t.Error("the term is to be a trace of its own with a link to who started the election")
+			t.Error("the term is to be a separate trace with a link to who started the election")
 		}
 	})
 }
@@ -225,7 +225,7 @@ func TestATermThatNobodyAskedToEndIsAnError(t *testing.T) {
 		}
 		demandAttr(t, term, "election.reason", attribute.StringValue("trust-expired"))
 		if !slices.Contains(events(term), "renew") {
-			t.Errorf("the renewals that failed are no events: %q", events(term))
+			t.Errorf("the renewals that failed are missing from the events: %q", events(term))
 		}
 		g.Store("a").Reconnect()
 		time.Sleep(time.Minute)
@@ -233,9 +233,9 @@ func TestATermThatNobodyAskedToEndIsAnError(t *testing.T) {
 	})
 }
 
-// A term's span begins before the promotion is told, and a crash between the two
-// leaves nothing else to end it.
-func TestATermOfWhichNobodyWasToldEndsWithTheElection(t *testing.T) {
+// A term's span begins before the program hears of the promotion, and after a
+// crash between the two nothing else ends it.
+func TestUnreportedTermEndsWithTheElection(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
 		hooks := leader.JoinHooks(l.Hooks(), leader.Hooks{PerElection: func(leader.Election, leader.ElectionConfig) leader.Hooks {
 			return leader.Hooks{TermContext: func(context.Context, leader.Term) context.Context {
@@ -278,7 +278,7 @@ func TestAResolvedWriteIsAnEventOfItsTerm(t *testing.T) {
 	})
 }
 
-func TestAFollowersCampaignEndsWithWhoeverWasFaster(t *testing.T) {
+func TestFollowersCampaignEndsWhenAnotherWins(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
 		holder := begin(t.Context(), t, g.Store("holder"), leader.Hooks{})
 		e := begin(t.Context(), t, g.Store("a"), l.Hooks())
@@ -324,7 +324,7 @@ func TestNoSpanHoldsAToken(t *testing.T) {
 
 // An OTLP exporter refuses a whole batch of spans for one string that is no
 // UTF-8, and a stack may be long.
-func TestWhatOthersWordIsShortUTF8InEverySpan(t *testing.T) {
+func TestSpansContainShortUTF8Alone(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
 		promoted := 0
 		foul := errors.New("bad \xff word" + strings.Repeat("é", 8<<10))

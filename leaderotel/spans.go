@@ -13,14 +13,14 @@ import (
 	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
-// spans are those of one election. All belongs to the election's goroutine. At
-// most one span is open: the one of the present state.
+// spans are the spans of one election. All fields belong to the election's
+// goroutine. At most one span is open: the one of the current state.
 type spans struct {
 	tracer trace.Tracer
 	attrs  []attribute.KeyValue
 
-	open trace.Span // of the present state; nil in FOLLOWER and before the start
-	term trace.Span // of the present term, from before its promotion is told; else nil
+	open trace.Span // of the current state; nil in FOLLOWER and before the start
+	term trace.Span // of the current term, from before its promotion is reported; else nil
 	last trace.Span // the last hand-over
 }
 
@@ -80,8 +80,8 @@ func (s *spans) transition(t leader.Transition) {
 	}
 }
 
-// abandon ends the span of a term whose promotion was never told: the election
-// crashed between the two.
+// abandon ends the span of a term whose promotion was never reported: the
+// election crashed between the two.
 func (s *spans) abandon(t leader.Transition) {
 	s.term.SetAttributes(ending(t)...)
 	s.term.SetStatus(codes.Error, string(t.Reason))
@@ -115,7 +115,7 @@ func (s *spans) end(t leader.Transition) {
 	s.open = nil
 }
 
-// ending says why a term ended.
+// ending describes why a term ended.
 func ending(t leader.Transition) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{attribute.String("election.reason", string(t.Reason))}
 	if t.By != "" {
@@ -145,8 +145,8 @@ func (s *spans) call(c leader.Call) {
 // maxText cuts texts, such as the stack of a panic.
 const maxText = 4 << 10
 
-// bounded makes an attribute of what a store's error or the program's panic
-// says. An OTLP exporter refuses the whole batch for one string that is no
+// bounded makes an attribute of the text of a store's error or the program's
+// panic. An OTLP exporter refuses the whole batch for one string that is not
 // UTF-8.
 func bounded(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")

@@ -172,7 +172,7 @@ func TestCountersThatAlertsLookForAreShownFromTheStart(t *testing.T) {
 	})
 }
 
-// specified is what the specification says of the metrics, word for word.
+// specified is the specification's text about the metrics, word for word.
 const specified = `
 - ~election_is_leader~ (gauge) — 1 if current instance is leader, 0 otherwise. Labels: ~role~, ~instance_id~, ~bucket~
 - ~election_transitions_total~ (counter) — Total number of state transitions. Labels: ~role~, ~instance_id~, ~bucket~, ~from_state~, ~to_state~
@@ -201,8 +201,8 @@ func (d *distant) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 	return d.Store.CompareAndSwap(ctx, w)
 }
 
-// troubled has an election lead for a minute, whose writes each take trip. One
-// renewal fails, and the terms end by resignation.
+// troubled makes an election lead for a minute, with writes that each take
+// trip. A single renewal fails, and the terms end by resignation.
 func troubled(t *testing.T, hooks leader.Hooks, trip time.Duration) {
 	t.Helper()
 	st := &distant{Store: memstore.New(), trip: trip, refuse: 6}
@@ -435,8 +435,7 @@ func TestNoNameCostsTheScrape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No election has such a name, but whoever calls the hooks himself may give
-	// one.
+	// No election has such a name, but a caller of the hooks may give one.
 	own := hooks.PerElection(e, config("reports", "\xff", leader.Hooks{}))
 	own.Note(leader.Note{Kind: leader.NoteResolved, Call: "\xff"})
 	demandGauge(t, reg, "election_is_leader{bucket=leaders,instance_id=\uFFFD,role=reports}", 0)

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
-// A series is what is shown of one election. Each has instruments of its own,
-// of the same descriptions: in one vector for all, the removal of one election
+// A series is what is shown of one election. Each has its own instruments, of
+// the same descriptions: in one vector for all, the removal of one election
 // would have to look at the series of every other.
 type series struct {
 	id         telemetry.Identity
@@ -42,7 +42,7 @@ func newSeries(id telemetry.Identity) *series {
 func (s *series) counter(m telemetry.Metric, labels []string) prometheus.Counter {
 	c, err := s.counters[m].GetMetricWithLabelValues(s.id.Values(labels)...)
 	if err != nil {
-		// It is shown to nobody: a metric is no reason to end a program.
+		// It is not registered: a metric must not end a program.
 		return prometheus.NewCounter(prometheus.CounterOpts{})
 	}
 	return c

@@ -19,8 +19,8 @@ import (
 //	opts.Hooks = metrics.Hooks("crawl")
 //	d := tasks.NewDispatcher(bucket, opts, hub)
 //
-// The gauges are those of the process that leads, and 0 elsewhere; the counters
-// are what each process has done.
+// The gauges describe the process that leads, and are 0 elsewhere; the counters
+// describe each process's own work.
 //
 //	election_tasks                              state: queued or assigned
 //	election_tasks_workers                      heard of within their lease
@@ -72,7 +72,8 @@ func NewTasks(reg prometheus.Registerer) (*Tasks, error) {
 	all := []prometheus.Collector{t.open, t.workers, t.assigned, t.retried, t.done, t.failed, t.refused, t.assignments}
 	for i, c := range all {
 		if err := reg.Register(c); err != nil {
-			// What stayed would be in the way of the next attempt.
+			// A collector that stays registered would be in the way of the next
+			// attempt.
 			for _, registered := range all[:i] {
 				reg.Unregister(registered)
 			}

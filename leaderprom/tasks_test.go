@@ -16,8 +16,8 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks"
 )
 
-// dispatch has a leader and a worker run three tasks, of which one fails at
-// first and one for good, and leaves one that nobody takes.
+// dispatch makes a leader and a worker run three tasks, of which one fails at
+// first and one permanently, and leaves one that nobody takes.
 func dispatch(ctx context.Context, t *testing.T, hooks tasks.Hooks) (end func()) {
 	t.Helper()
 	st, link := tasks.NewMemory(), &tasks.Local{}
@@ -115,9 +115,9 @@ func TestTasksThatAreRefusedAreNotRegisteredInPart(t *testing.T) {
 	}
 }
 
-// A registry panics at a label that is no UTF-8, and a metric is no reason to
-// end a program.
-func TestAGroupOfTasksThatIsNoUTF8IsShown(t *testing.T) {
+// A registry panics at a label that is not UTF-8, and a metric must not end a
+// program.
+func TestTaskGroupWithInvalidUTF8IsShown(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m, err := leaderprom.NewTasks(reg)
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package leadertest helps programs to test what they do when leadership comes
 // and goes.
 //
-// Nothing of it is a fake. A test gets real elections of package leader, on a
+// It contains no fakes. A test gets real elections of package leader, on a
 // store in memory, and steers what happens to them: so the order of callbacks,
-// the trust window, tokens, reasons and errors are those of production, and
-// remain so when the library changes.
+// the trust window, tokens, reasons and errors match production, and remain so
+// when the library changes.
 //
 //   - [New] returns one election that the test promotes, demotes, cuts off and
 //     lets expire. It is for code that takes a [leader.Election].

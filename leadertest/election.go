@@ -11,9 +11,9 @@ import (
 )
 
 // An Election is a real election, which a test steers by the methods that it
-// has besides those of [leader.Election]. These wait for their effect, and
-// belong to the test's goroutine (see Time in the package documentation). None
-// of them waits for OnPromote to return.
+// adds to [leader.Election]'s. These methods wait for their effect, and belong
+// to the test's goroutine (see Time in the package documentation). They never
+// wait for OnPromote to return.
 type Election struct {
 	leader.Election
 
@@ -28,7 +28,7 @@ type Election struct {
 	news chan struct{}
 }
 
-// New returns an election of a group of its own, in which another candidate
+// New returns an election of a separate group, in which another candidate
 // leads: once it is started, it follows, until the test promotes it. Whenever
 // it does not lead, the other one does, so it does not lead by itself, unless
 // the other one loses the record: after [Group.DeleteRecord] either may lead.
@@ -50,8 +50,8 @@ func New(tb testing.TB, cfg leader.ElectionConfig) *Election {
 	return e
 }
 
-// rival returns the configuration of a candidate beside that of cfg, which
-// takes part as that one does and tells nobody.
+// rival returns the configuration of a candidate beside cfg's, which takes part
+// in the same way and calls no callbacks.
 func (g *Group) rival(cfg leader.ElectionConfig) leader.ElectionConfig {
 	id := "rival"
 	if cfg.InstanceID == id {
@@ -63,10 +63,10 @@ func (g *Group) rival(cfg leader.ElectionConfig) leader.ElectionConfig {
 	}
 }
 
-// Promote makes this candidate the leader, by the present leader's handing
-// over, and returns when IsLeader is true and OnPromote is being called. It
-// does nothing if this candidate leads. One that is not started, is cut off or
-// unfit cannot lead: that fails the test.
+// Promote makes this candidate the leader, by a handover of the current leader,
+// and returns when IsLeader is true and OnPromote is being called. It does
+// nothing if this candidate leads. A candidate that is not started, is cut off
+// or unfit cannot lead: that fails the test.
 func (e *Election) Promote() {
 	e.group.tb.Helper()
 	e.group.Promote(e.id)
@@ -118,8 +118,8 @@ func (e *Election) leadsAsTold() bool {
 // Demote asks this candidate to step down, as an operator does (the reason is
 // [leader.ReasonSteppedDown]), and returns when OnDemote has returned and the
 // record shows another leader or none. It does nothing if this candidate does
-// not hold the record. It then stands back until another has led or a lease has
-// passed.
+// not hold the record. The candidate then stays back until another has led or a
+// lease has passed.
 func (e *Election) Demote() {
 	e.group.tb.Helper()
 	var term uint64
@@ -175,7 +175,7 @@ func (e *Election) await(what string, done func() bool) {
 func (e *Election) inVain(what string) {
 	e.group.tb.Helper()
 	s := e.Status()
-	e.group.tb.Fatalf("leadertest: waited in vain for %s %s; its state is %s, %s", e.id, what, s.State, s.Reason)
+	e.group.tb.Fatalf("leadertest: waited without success for %s %s; its state is %s, %s", e.id, what, s.State, s.Reason)
 }
 
 // end stops the election, unless the test has. Of a callback that does not

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A log is what callbacks said, in order.
+// A log is the output of callbacks, in order.
 type log struct {
 	mu    sync.Mutex
 	lines []string
@@ -35,7 +35,7 @@ func (l *log) demand(t *testing.T, want ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !slices.Equal(l.lines, want) {
-		t.Errorf("the callbacks said %q, want %q", l.lines, want)
+		t.Errorf("the callbacks wrote %q, want %q", l.lines, want)
 	}
 	l.lines = nil
 }
@@ -67,7 +67,7 @@ func demandLeads(t *testing.T, e *leadertest.Election, want bool) {
 	}
 }
 
-func TestAnElectionLeadsWhenTheTestSaysSo(t *testing.T) {
+func TestFakeElectionLeadsOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said log
 		e := leadertest.New(t, leader.ElectionConfig{})
@@ -171,8 +171,8 @@ func TestOutcomesOfWritesAreTheTests(t *testing.T) {
 	}
 }
 
-// Many times, since a promotion that is over before its callback is called is
-// told to nobody: Promote is to return after that.
+// Many times, since no callback is called for a promotion that is over before:
+// Promote is to return after that.
 func TestADeletedRecordCostsTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said log
@@ -220,20 +220,20 @@ func (f *failing) demand(t *testing.T, part string) {
 	}
 }
 
-func TestWhatCannotComeFailsTheTest(t *testing.T) {
+func TestImpossibleEventFailsTheTest(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(testing.TB)
 		want string
 	}{
 		"never started": {func(tb testing.TB) { leadertest.New(tb, leader.ElectionConfig{}).Promote() },
-			"waited in vain for self to lead (was it started?)"},
+			"waited without success for self to lead (was it started?)"},
 		"cut off": {func(tb testing.TB) {
 			e := started(tb, leadertest.New(tb, leader.ElectionConfig{}))
 			e.CutOff()
 			e.Promote()
-		}, "waited in vain for self to lead"},
+		}, "waited without success for self to lead"},
 		"nobody": {func(tb testing.TB) { leadertest.NewGroup(tb, leader.ElectionConfig{}).Leader() },
-			"waited in vain for somebody to lead"},
+			"waited without success for somebody to lead"},
 		"configuration": {func(tb testing.TB) { leadertest.New(tb, leader.ElectionConfig{TTL: -1}) },
 			"TTL"},
 		"a callback that does not return": {func(tb testing.TB) {

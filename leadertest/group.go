@@ -11,8 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/faultstore"
 )
 
-// The settings of a configuration that says nothing. The lease is long, so that
-// a busy machine costs no term by the clock; in virtual time it costs nothing.
+// The settings of an empty configuration. The lease is long, so that a busy
+// machine costs no term by the clock; in virtual time it costs nothing.
 const (
 	defaultGroup      = "test"
 	defaultInstanceID = "self"
@@ -23,8 +23,8 @@ const (
 const patience = time.Minute
 
 // A Group is one election in a store in memory, with any number of candidates,
-// each on a connection of its own. Its methods may be called concurrently;
-// those that wait belong to the test's goroutine (see Time in the package
+// each on a separate connection. Its methods may be called concurrently; those
+// that wait belong to the test's goroutine (see Time in the package
 // documentation).
 type Group struct {
 	tb      testing.TB
@@ -38,12 +38,12 @@ type Group struct {
 }
 
 // NewGroup returns a group without candidates. cfg is the configuration that
-// they share; its InstanceID is not used. What is zero in it gets the package's
+// they share; its InstanceID is not used. Zero fields in it get the package's
 // defaults: Group "test", TTL 10 s, HeartbeatInterval a third of TTL at most 1
 // s. A configuration that is invalid fails the test when a candidate joins.
 //
-// When the test ends, the elections of [Group.Join] are stopped. What runs on
-// [Group.Store] is the test's to end before.
+// When the test ends, the elections of [Group.Join] are stopped. The test has
+// to end before what it runs on [Group.Store].
 func NewGroup(tb testing.TB, cfg leader.ElectionConfig) *Group {
 	tb.Helper()
 	cfg.Group = cmp.Or(cfg.Group, defaultGroup)
@@ -62,8 +62,8 @@ func NewGroup(tb testing.TB, cfg leader.ElectionConfig) *Group {
 // operator is the client by which the group is steered and looked at.
 const operator = "leadertest"
 
-// Config returns the configuration of the candidate named id: that of the
-// group, with this InstanceID.
+// Config returns the configuration of the candidate named id: the group's, with
+// this InstanceID.
 func (g *Group) Config(id string) leader.ElectionConfig {
 	cfg := g.cfg
 	cfg.InstanceID = id
@@ -146,7 +146,7 @@ func (g *Group) ask(r leader.Request) {
 	}
 }
 
-// await waits until done says so of what the record shows, and returns that.
+// await waits until done accepts what the record shows, and returns that.
 func (g *Group) await(what string, done func(leader.LeaderInfo) bool) (seen leader.LeaderInfo) {
 	g.tb.Helper()
 	ctx, cancel := g.deadline()
@@ -161,7 +161,7 @@ func (g *Group) await(what string, done func(leader.LeaderInfo) bool) (seen lead
 			return seen
 		}
 	}
-	g.tb.Fatalf("leadertest: waited in vain for %s; the record shows %q, %s", what, seen.ID, seen.Reason)
+	g.tb.Fatalf("leadertest: waited without success for %s; the record shows %q, %s", what, seen.ID, seen.Reason)
 	return seen
 }
 

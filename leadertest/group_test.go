@@ -43,7 +43,8 @@ func TestCandidatesOfAGroupSucceedEachOther(t *testing.T) {
 	})
 }
 
-// Who is alone steps down all the same, and comes back when it has stood back.
+// A lone candidate steps down all the same, and comes back when its wait is
+// over.
 func TestALoneCandidateStepsDownAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := leadertest.NewGroup(t, leader.ElectionConfig{})

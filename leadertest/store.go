@@ -31,12 +31,11 @@ var (
 )
 
 // CutOff cuts the connection: calls get no answer, watches hear nothing, and
-// ConnState is Disconnected. It returns at once. What was written before
-// remains.
+// ConnState is Disconnected. It returns at once. Earlier writes remain.
 func (s *Store) CutOff() { s.group.network.Partition(s.id) }
 
-// Reconnect ends CutOff. Watches hear the present state. It does nothing on a
-// connection that stands.
+// Reconnect ends CutOff. Watches hear the current state. It does nothing on a
+// connection that is not cut.
 func (s *Store) Reconnect() { s.group.network.Heal(s.id) }
 
 // SetWriteOutcome lets every following write end in the given way, until

@@ -43,7 +43,7 @@ type guarded struct {
 	http.ResponseWriter
 
 	h       *redirect
-	refuses atomic.Bool // a middleware may answer in a goroutine of its own
+	refuses atomic.Bool // a middleware may answer in a separate goroutine
 	begun   bool
 }
 

@@ -229,7 +229,7 @@ func TestAHandlerRefusesByRefuse(t *testing.T) {
 }
 
 // Its answer passes through a handler of another group, which has run.
-func TestARefusalWithinTheHandlerOfAnotherGroupIsNoRefusal(t *testing.T) {
+func TestRefusalOfAnotherGroupIsIgnored(t *testing.T) {
 	outer := open(t)
 	leads := outer.campaign(t, memstore.New(), "a", probe.RedirectOptions{})
 	inner := probe.Redirect(candidate(t, memstore.New(), config("h", "b")), http.NotFoundHandler(), probe.RedirectOptions{})

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/shield"
 )
 
-// DefaultWindow is how long an election may take to answer if Options say
-// nothing.
+// DefaultWindow is how long an election may take to answer by default.
 const DefaultWindow = time.Second
 
 // Headers of the answers of /leader and of [Redirect].
@@ -48,10 +47,10 @@ func Handler(e leader.Election, opts Options) http.Handler {
 }
 
 // HandlerOf serves the probes of many elections at once, as the function
-// returns them by name at each request: those of a leader.RoleManager, say, or
-// of a sidecar. /livez and /readyz demand it of all of them, and
-// /leader?group=NAME asks for one. A nil election is left out: a role may be
-// removed while the map is made.
+// returns them by name at each request: the elections of a leader.RoleManager,
+// for example, or of a sidecar. /livez and /readyz require all of them to pass,
+// and /leader?group=NAME asks for one. A nil election is left out: a role may
+// be removed while the map is made.
 func HandlerOf(elections func() map[string]leader.Election, opts Options) http.Handler {
 	return newHandler(opts, func() map[string]leader.Election {
 		all := maps.Clone(elections())
@@ -88,9 +87,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// livez fails for an election whose goroutine does not answer, and for one that
-// has ended by itself: it stands no more. A restart repairs both. One that was
-// not started, or was stopped on purpose, is not repaired by it.
+// livez fails for an election whose goroutine does not answer, and for an
+// election that has ended by itself: it takes part no more. A restart repairs
+// both. A restart does not repair an election that was not started, or was
+// stopped on purpose.
 func (h *handler) livez(w http.ResponseWriter, r *http.Request) {
 	h.judge(w, r, func(err error) error {
 		asked := errors.Is(err, leader.ErrNotStarted) || errors.Is(err, leader.ErrStopped)
@@ -129,8 +129,8 @@ func (h *handler) judge(w http.ResponseWriter, r *http.Request, passes func(erro
 	text(w, faults)
 }
 
-// askAll asks all elections at the same time. What it returns waits for their
-// faults.
+// askAll asks all elections at the same time. The returned function waits for
+// their faults.
 func (h *handler) askAll(ctx context.Context, passes func(error) error) (faults func() []string) {
 	elections := h.elections()
 	names := slices.Sorted(maps.Keys(elections))
@@ -173,7 +173,7 @@ func text(w http.ResponseWriter, faults []string) {
 type Leader struct {
 	// Group is the group's name.
 	Group string `json:"group"`
-	// Leading tells that the answer is the leader's own: it is true where the
+	// Leading reports that the leader itself answers: it is true where the
 	// status is 200.
 	Leading bool `json:"leading"`
 	// ID and Address are the leader's, as far as known; empty if nobody leads.
@@ -181,7 +181,7 @@ type Leader struct {
 	Address string `json:"address,omitempty"`
 	// Term is the number of its term; of the last one if nobody leads.
 	Term uint64 `json:"term,omitempty"`
-	// Reason, By and Why tell why nobody leads, if nobody does.
+	// Reason, By and Why explain why nobody leads, if nobody does.
 	Reason leader.Reason `json:"reason,omitempty"`
 	By     string        `json:"by,omitempty"`
 	Why    string        `json:"why,omitempty"`
@@ -204,7 +204,7 @@ func (h *handler) leader(w http.ResponseWriter, r *http.Request) {
 	if !l.Leading {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(l) //nolint:errchkjson // of strings and numbers; and nobody is left to tell
+	_ = json.NewEncoder(w).Encode(l) //nolint:errchkjson // of strings and numbers; and an error would have no receiver
 }
 
 // pick finds an election by its name in the map, or by its group if it is the
@@ -219,7 +219,7 @@ func pick(ctx context.Context, elections map[string]leader.Election, name string
 	return nil, false
 }
 
-// leaderOf says who leads. Leading is what Term says, since that goes by the
+// leaderOf returns who leads. Leading comes from Term, since that goes by the
 // trust window.
 func leaderOf(ctx context.Context, e leader.Election) Leader {
 	info, term := present(ctx, e), e.Term()

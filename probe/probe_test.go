@@ -98,7 +98,7 @@ func TestReadinessEndsWhenTheStopBegins(t *testing.T) {
 		e := candidate(t, memstore.New(), config("g", "a"))
 		e.OnDemote(func() { time.Sleep(time.Second) })
 		launch(t, e)
-		go e.Stop() //nolint:errcheck // what it says is judged elsewhere
+		go e.Stop() //nolint:errcheck // its error is judged elsewhere
 		synctest.Wait()
 		mustAnswer(t, probe.Handler(e, probe.Options{}), "/readyz", 503, "stopped")
 	})
@@ -226,7 +226,7 @@ func TestLeaderAnswersOKAndTheOthersSayWhereItIs(t *testing.T) {
 	})
 }
 
-func TestVacancyIsSaidWithItsReason(t *testing.T) {
+func TestVacancyIsPrintedWithItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, "a")
@@ -296,8 +296,8 @@ func TestHandlerServesUnderAnyPrefixAndReadsOnly(t *testing.T) {
 	})
 }
 
-// An address stands in a record, and whoever may write that is not to write
-// headers, too.
+// An address comes from a record, and a writer of the record must not be able
+// to write headers, too.
 func TestHostileAddressReachesNoHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -342,8 +342,8 @@ func TestLivenessFailsWhenAnElectionHasEndedByItself(t *testing.T) {
 	})
 }
 
-// The elections may be of another's making, and are asked in goroutines of
-// ours.
+// The elections may have another implementation, and are asked in our
+// goroutines.
 func TestAnElectionThatPanicsWhenAskedIsAFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := probe.Handler(fickle{candidate(t, memstore.New(), config("g", "a"))}, probe.Options{})
@@ -353,8 +353,8 @@ func TestAnElectionThatPanicsWhenAskedIsAFault(t *testing.T) {
 	})
 }
 
-// A role may be removed between the look at the manager's roles and that for its
-// election. Kubernetes was told that the process is dead, and /leader panicked.
+// A role may be removed between the look at the manager's roles and the look at
+// its election. Kubernetes then saw a dead process, and /leader panicked.
 func TestAnElectionThatIsGoneIsLeftOut(t *testing.T) {
 	h := probe.HandlerOf(func() map[string]leader.Election { return map[string]leader.Election{"gone": nil} }, probe.Options{})
 	for path, want := range map[string]int{

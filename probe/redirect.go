@@ -23,8 +23,8 @@ const (
 	// it from a handler's own answer, which the handler may have got from another
 	// server. A handler that has done nothing calls [Refuse].
 	RefusalHeader = "Leader-Refusal"
-	// GroupHeader is the name of the group in which this instance stands. A
-	// client of another group takes the answer for one of a handler.
+	// GroupHeader is the name of this instance's group. A client of another
+	// group takes the refusal for a handler's answer.
 	GroupHeader = "Leader-Group"
 	// RefusedByHeader is the ElectionConfig.Address of this instance, if it has
 	// one. A client that went to another address takes the answer for one of a
@@ -42,8 +42,8 @@ const (
 
 // RedirectOptions are the settings of Redirect. The zero value is a good one.
 type RedirectOptions struct {
-	// Local, optional, tells requests that any candidate may serve: reads that
-	// may be stale, probes.
+	// Local, optional, selects requests that any candidate may serve: reads
+	// that may be stale, probes.
 	Local func(*http.Request) bool
 	// Base, optional, returns the URL under which clients reach a leader, for
 	// addresses that are not what they should use; nil if there is none. By
@@ -59,11 +59,11 @@ type RedirectOptions struct {
 // safely. The handler's own answers carry no such mark: see RefusalHeader.
 //
 // No client is sent in circles: the address to which it is sent carries the
-// leader's term ([TermParam], taken off again before next is called), and
-// whoever gets it sends the client on only to the leader of a later term. As
-// terms grow, that ends.
+// leader's term ([TermParam], taken off again before next is called), and an
+// instance that gets it sends the client on only to the leader of a later term.
+// As terms grow, that ends.
 //
-// A leader may be deposed while next runs. What must not happen then is guarded
+// A leader may be deposed while next runs. Guard acts that must not happen then
 // by Election.Do or by the term, not here.
 func Redirect(e leader.Election, next http.Handler, opts RedirectOptions) http.Handler {
 	if opts.Base == nil {
@@ -172,7 +172,7 @@ func unmarked(r *http.Request, query string) *http.Request {
 	return &plain
 }
 
-// cutTerm takes the marks out of a query, and returns the highest term. One
+// cutTerm takes the marks out of a query, and returns the highest term. A mark
 // that is not a number, or that no election reaches, counts as none.
 func cutTerm(raw string) (query string, term uint64) {
 	if !strings.Contains(raw, TermParam+"=") {

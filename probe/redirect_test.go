@@ -172,7 +172,7 @@ func TestRedirectGoesWhereAnAddressLeads(t *testing.T) {
 	}
 }
 
-func TestRedirectMayBeToldWhereALeaderIs(t *testing.T) {
+func TestRedirectAcceptsALeaderAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		start(t, st, "a")

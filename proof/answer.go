@@ -21,12 +21,13 @@ const (
 	maxChallenge = 128
 )
 
-// NewChallenge returns a challenge: 128 random bits in base64url. Whoever sends
-// it to a server and gets it answered (Signer.Answer, Verifier.AcceptAnswer)
-// knows that the answer is not an earlier one, nor one to somebody else.
+// NewChallenge returns a challenge: 128 random bits in base64url. A client that
+// sends it to a server and gets it answered (Signer.Answer,
+// Verifier.AcceptAnswer) knows that the answer is neither an earlier one, nor
+// one to somebody else.
 func NewChallenge() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails, as its documentation says
+	_, _ = rand.Read(b[:]) // never fails, as documented
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
@@ -41,13 +42,13 @@ func answerAudience(challenge string) (string, error) {
 // reserved reports whether an audience is not for callers to name.
 func reserved(audience string) bool { return strings.HasPrefix(audience, answerTo) }
 
-// Answer returns a proof that this candidate leads now, for the one who sent
-// the challenge: a client that wants to know whether the server that it talks
-// to leads. Where ctx is of a term, or descends from one, it is that term's, as
-// in [Signer.Sign]; otherwise it is that of the present term, since a server
-// also answers requests whose context is not of its making.
+// Answer returns a proof that this candidate leads now, for the client that
+// sent the challenge: a client that wants to know whether the server that it
+// talks to leads. If ctx belongs to a term, or descends from a term's context,
+// the proof is of that term, as in [Signer.Sign]; otherwise it is of the
+// current term, since a server also answers requests with foreign contexts.
 //
-// Errors are those of Sign but for ErrNoTerm. A malformed challenge matches
+// Errors are the errors of Sign except ErrNoTerm. A malformed challenge matches
 // ErrInvalid.
 func (s *Signer) Answer(ctx context.Context, challenge string) (string, error) {
 	audience, err := answerAudience(challenge)
@@ -63,7 +64,7 @@ func (s *Signer) Answer(ctx context.Context, challenge string) (string, error) {
 	return proof, err
 }
 
-// AcceptAnswer judges a proof as [Verifier.Accept] does, but that it must
+// AcceptAnswer judges a proof as [Verifier.Accept] does, except that it must
 // answer the challenge, whatever the verifier's Audience is. So it was signed
 // after the challenge was made, and the term is no older than any that this
 // verifier has accepted.

@@ -85,7 +85,7 @@ func TestAnAnswerIsOfTheLeaderAndOfNow(t *testing.T) {
 			if s, err := l.AcceptAnswer(t.Context(), ask, good); err != nil || s.Term != 7 || s.Leader != "host-1" {
 				t.Errorf("%v, %v", s, err)
 			}
-			// What anybody can have signed is no proof for a service.
+			// A proof that anybody can get signed must not count for a service.
 			l.refused(t, good, proof.ErrInvalid)
 			later := l.to(ask, func(s *proof.Statement) { s.Term = 8 })
 			if _, err := l.AcceptAnswer(t.Context(), ask, later); err != nil {
@@ -98,7 +98,7 @@ func TestAnAnswerIsOfTheLeaderAndOfNow(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotLeadAnswersNoChallenge(t *testing.T) {
+func TestFollowerAnswersNoChallenge(t *testing.T) {
 	l := newLab(t, proof.VerifierOptions{})
 	e := &leads{}
 	s := l.answering(e, "reports")
@@ -124,8 +124,8 @@ func TestWhoDoesNotLeadAnswersNoChallenge(t *testing.T) {
 	}
 }
 
-// Nobody names an audience that is kept for answers: a service by that name
-// would take what anybody can have signed.
+// The audience of answers is reserved: a service by that name would accept
+// proofs that anybody can get signed.
 func TestTheAudienceOfAnswersIsReserved(t *testing.T) {
 	l := newLab(t, proof.VerifierOptions{})
 	audience := "answer to " + proof.NewChallenge()

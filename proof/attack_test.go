@@ -182,7 +182,7 @@ func (l *lab) keyGames(t *testing.T, payload string) map[string]string {
 	return attacks
 }
 
-// Headers that the group's key signed, and that are no proof's.
+// Headers that the group's key signed, and that are not a proof's.
 func (l *lab) headers(header, payload string) map[string]string {
 	add := func(more string) string { return strings.TrimSuffix(header, "}") + more + "}" }
 	typ := func(typ string) string { return strings.Replace(header, `"`+proof.Type+`"`, typ, 1) }
@@ -336,7 +336,7 @@ func nextLetter(c byte) string {
 	return string(letters[(strings.IndexByte(letters, c)+1)%len(letters)])
 }
 
-func TestNothingIsNoProof(t *testing.T) {
+func TestEmptyTextIsNotAProof(t *testing.T) {
 	l := newLab(t, proof.VerifierOptions{})
 	l.refused(t, "", proof.ErrNoProof)
 }
@@ -427,7 +427,7 @@ func TestDeposedLeadersProofIsRefusedOnceItsSuccessorWasSeen(t *testing.T) {
 	}
 }
 
-// Terms are remembered by group: that of one says nothing about another's.
+// Terms are remembered by group: one group's terms do not affect another's.
 func TestTermsOfAnotherGroupChangeNothing(t *testing.T) {
 	l, other := newLab(t, proof.VerifierOptions{}), newLab(t, proof.VerifierOptions{})
 	other.accepted(t, other.sign(statement(100)))
@@ -436,7 +436,7 @@ func TestTermsOfAnotherGroupChangeNothing(t *testing.T) {
 	if err := l.SetKeys(setOf(t, l.key.Public(), other.key.Public())); err != nil {
 		t.Fatal(err)
 	}
-	// Even where one set has both keys, the group is what the proof says.
+	// Even where one set has both keys, the proof names the group.
 	s := statement(100)
 	s.Group = "other"
 	l.refused(t, other.sign(s), proof.ErrInvalid)
@@ -483,7 +483,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// What the key did sign: any payload at all.
+// Payloads that the key did sign: any payload at all.
 func FuzzSignedPayload(f *testing.F) {
 	l := newLab(f, proof.VerifierOptions{Skew: -1})
 	header, payload := l.parts(l.sign(statement(7)))

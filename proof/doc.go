@@ -14,8 +14,8 @@
 // A server proves to its clients that it leads by answering the challenge of
 // each ([Signer.Answer], [Verifier.AcceptAnswer]).
 //
-// Package httpproof, in this module, carries proofs over HTTP; module grpcproof
-// over gRPC, apart so that no program without gRPC fetches or compiles it.
+// Package httpproof, in this module, carries proofs over HTTP; package grpcproof
+// over gRPC, in module grpc, so that no program without gRPC fetches or compiles it.
 //
 // # What is guaranteed
 //
@@ -36,7 +36,7 @@
 // most Skew, at whatever instants they are read, so t − s < r. The renewal
 // behind the window left at most (TTL × (1 − d) − r) / (1 − d) before s, since
 // the leader's clock may be slow by d. So less than TTL has passed since that
-// renewal left, and the others wait for at least TTL (docs/protocol.md, G1).
+// renewal left, and the others wait for at least TTL (docs/reference/protocol.md, G1).
 // The leeway that JWT libraries offer works the other way round: it accepts
 // proofs for longer, here beyond the lease. It belongs at 0, or below.
 //
@@ -46,13 +46,13 @@
 //     another lead at once, and its last proofs last until they end. Only the
 //     memory of a verifier refuses them, from the successor's first proof on.
 //     So a new leader shows its proof before it reads what it builds on, as
-//     package fence says.
+//     package fence requires.
 //   - A proof is a bearer token: anyone that gets it can show it. Send it over
 //     TLS, and give it an audience, so that one resource cannot show it to the
 //     next.
-//   - A verifier's memory is that of its gate. To keep it across a restart,
-//     give one that persists its mark (fence.Gate). Without, a restarted
-//     verifier accepts an old term's proof until that ends.
+//   - A verifier's memory is in its gate. To keep it across a restart, give a
+//     gate that persists its mark (fence.Gate). Otherwise a restarted verifier
+//     accepts an old term's proof until that ends.
 //   - A key speaks for its group: its thief passes for the leader until it is
 //     out of the verifiers' key sets, and a term's number that is too large,
 //     signed with it, keeps honest leaders out until the gate is reset.

@@ -17,8 +17,8 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// ErrKey is the error for what is no key that proofs are signed or verified
-// with: they are Ed25519 keys.
+// ErrKey means that the value is not a key that proofs are signed or verified with, an
+// Ed25519 key.
 var ErrKey = errors.New("proof: unusable key")
 
 // MaxKeyFile is the size in bytes of the largest file of a key or of a key set
@@ -30,8 +30,8 @@ const MaxKeyFile = 64 << 10
 // concurrently if its signer may, as those that this package makes.
 //
 // All candidates of a group may share one key, or each has its own, all of
-// which are in the group's key set. A key is for one group: that of another
-// would speak for this one, too.
+// which are in the group's key set. A key is for one group: another group's key
+// would be valid for this one, too.
 type Key struct {
 	signer crypto.Signer
 	public ed25519.PublicKey
@@ -144,8 +144,8 @@ func (k Key) ID() string { return k.id }
 // String shows the id, and nothing of the private key.
 func (k Key) String() string { return "proof.Key " + k.id }
 
-// Format writes String for every verb: that of numbers would show the private
-// key.
+// Format writes String for every verb: the verbs of numbers would show the
+// private key.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
 // KeyID returns the name by which a proof refers to its key: the SHA-256

@@ -74,11 +74,11 @@ func TestSeedOfAnNKeyIsAKey(t *testing.T) {
 	}
 	raw, err := nkeys.Decode(nkeys.PrefixByteAccount, []byte(public))
 	if err != nil || !k.Public().Equal(ed25519.PublicKey(raw)) {
-		t.Errorf("another public key than that of nkeys: %v", err)
+		t.Errorf("another public key than nkeys returns: %v", err)
 	}
 }
 
-func TestWhatIsNoKeyIsRefused(t *testing.T) {
+func TestMalformedKeyIsRefused(t *testing.T) {
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

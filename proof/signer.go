@@ -12,28 +12,28 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// DefaultLifetime is how long a proof is good for if SignerOptions say nothing.
+// DefaultLifetime is how long a proof is valid by default.
 const DefaultLifetime = 10 * time.Second
 
 // minRotation bounds how often a proof is replaced while the trust window runs
 // out.
 const minRotation = 10 * time.Millisecond
 
-// ErrNoTerm is the error for a context that is not that of a term, nor descends
-// from one. What is done outside of a term is not proved to be the leader's.
+// ErrNoTerm means that the context is not a term's, nor descends from one. An act outside
+// of a term is not proved to be the leader's.
 var ErrNoTerm = errors.New("proof: the context is of no term")
 
 // SignerOptions are the settings of a signer. The zero value is a good one.
 type SignerOptions struct {
-	// Lifetime is the longest time that a proof is good for. Each ends with the
-	// trust window besides, but one of a leader that resigns outlives its term
-	// by what is left of it. Default: DefaultLifetime.
+	// Lifetime is the longest time for which a proof is valid. Each proof also
+	// ends with the trust window, but a proof of a leader that resigns outlives
+	// its term by the rest of it. Default: DefaultLifetime.
 	Lifetime time.Duration
 }
 
 // An Election is what a signer asks: a leader.Election.
 type Election interface {
-	// Status returns what the candidate knows: that of leader.Election.
+	// Status returns what the candidate knows: see leader.Election.
 	Status() leader.ElectionStatus
 }
 
@@ -46,9 +46,9 @@ type Signer struct {
 	key           atomic.Pointer[Key]
 }
 
-// NewSigner returns a signer for a candidate, whose group and InstanceID are
-// those of its ElectionConfig. The key must be in the group's key set. Errors
-// match ErrInvalid or ErrKey.
+// NewSigner returns a signer for a candidate. group and instanceID must equal
+// its ElectionConfig. The key must be in the group's key set. Errors match
+// ErrInvalid or ErrKey.
 func NewSigner(e Election, group, instanceID string, key Key, opts SignerOptions) (*Signer, error) {
 	if opts.Lifetime == 0 {
 		opts.Lifetime = DefaultLifetime
@@ -57,7 +57,7 @@ func NewSigner(e Election, group, instanceID string, key Key, opts SignerOptions
 	case e == nil:
 		return nil, fmt.Errorf("%w: there is no election", ErrInvalid)
 	case !store.ValidKey(group):
-		return nil, fmt.Errorf("%w: %.100q is no group", ErrInvalid, group)
+		return nil, fmt.Errorf("%w: %.100q is not the name of a group", ErrInvalid, group)
 	case !validName(instanceID):
 		return nil, fmt.Errorf("%w: an InstanceID has 1 to %d bytes of UTF-8", ErrInvalid, maxName)
 	case opts.Lifetime < time.Millisecond:
@@ -81,10 +81,10 @@ func (s *Signer) SetKey(key Key) error {
 	return nil
 }
 
-// Sign returns a proof for an audience (empty: for everyone) that this
-// candidate leads in the term of ctx, which is that of OnPromote or of Run's
-// function, or a descendant. It ends with the trust window as it is now, or
-// after Lifetime. Each call signs another.
+// Sign returns a proof for an audience (empty: any) that this candidate leads
+// in the term of ctx, which is the context of OnPromote or of Run's function,
+// or a descendant. It ends with the trust window as it is now, or after
+// Lifetime. Each call signs another.
 //
 // Errors match ErrNoTerm, leader.ErrNotLeader if the term is over, or
 // ErrInvalid; or they are the cause of the end of ctx, or the key's.
@@ -110,12 +110,12 @@ func (s *Signer) signFor(ctx context.Context, term leader.Term, audience string)
 		return "", Statement{}, context.Cause(ctx)
 	}
 	// The time first: IsLeader goes by both clocks, so that a machine that is
-	// suspended after this line signs nothing, or what has ended. What is left
-	// is measured on the monotonic clock, since the wall clock may be set
-	// between the two; TrustUntil has taken off what a suspension took from the
-	// window.
+	// suspended after this line signs nothing, or an ended time. The rest of
+	// the window is measured on the monotonic clock, since the wall clock may
+	// be set between the two; TrustUntil has subtracted what a suspension took
+	// from the window.
 	now := time.Now()
-	// One look at all: a term of one look and a window of another may not
+	// Read everything at once: a term and a window from two readings may not
 	// belong together.
 	status := s.e.Status()
 	left := min(status.TrustUntil.Sub(now), s.lifetime)
@@ -142,8 +142,8 @@ func (s *Signer) statement(term leader.Term, audience string, now time.Time, lef
 // and its digest stay the same.
 //
 // While no renewal is acknowledged the window does not move, and the proofs end
-// all the same. The error is that of put, or one of [Signer.Sign]'s: it is
-// never nil.
+// all the same. The error comes from put or from [Signer.Sign]: it is never
+// nil.
 func (s *Signer) Rotate(ctx context.Context, audience string, put func(proof string, until time.Time) error) error {
 	for {
 		proof, st, err := s.sign(ctx, audience)

@@ -28,13 +28,13 @@ const algorithm = "EdDSA"
 const (
 	maxName  = 256 // of an InstanceID and an audience, in bytes
 	maxKeyID = 128
-	// MaxSize is the length in bytes of the longest proof that is made or
-	// looked at. One has some 450, and more for long names.
+	// MaxSize is the length in bytes of the longest proof that is made or read.
+	// A proof has some 450, and more for long names.
 	MaxSize = 4096
 )
 
-// A Statement is what a proof says: Leader leads Group in the term Term, and
-// nobody else takes the lead before Until.
+// A Statement is the content of a proof: Leader leads Group in the term Term,
+// and nobody else takes the lead before Until.
 type Statement struct {
 	// Group is the group's name (claim iss).
 	Group string
@@ -44,11 +44,11 @@ type Statement struct {
 	// string, since programs that read JSON numbers as floating point round
 	// those beyond 2^53).
 	Term uint64
-	// Digest is that of the term's token, as fence.Digest has it (digest). It
-	// identifies the term, and does not give its token away.
+	// Digest is the digest of the term's token, as fence.Digest returns it
+	// (digest). It identifies the term, and does not reveal its token.
 	Digest string
-	// Audience is whom the proof is for (aud). Empty: for everyone, and then
-	// anyone that is shown it can show it to others.
+	// Audience is the intended recipient (aud). If empty, the proof is valid
+	// for any audience, so a recipient can replay it to others.
 	Audience string
 	// Issued is when it was signed (iat), and Until when it ends (exp), by the
 	// signer's clock, in milliseconds.
@@ -60,7 +60,7 @@ type Statement struct {
 // Mark returns what a resource remembers of the term.
 func (s Statement) Mark() fence.Mark { return fence.Mark{Term: s.Term, Digest: s.Digest} }
 
-// String says it in one line for people.
+// String describes the statement in one line for people.
 func (s Statement) String() string {
 	return fmt.Sprintf("%q leads %s in term %d until %s", s.Leader, s.Group, s.Term, s.Until.UTC().Format("2006-01-02T15:04:05.000Z"))
 }
@@ -86,8 +86,8 @@ func validName(s string) bool { return s != "" && len(s) <= maxName && utf8.Vali
 
 // Sign returns the statement as a proof: a JWT (RFC 7519) in compact form,
 // signed by EdDSA. Times are rounded down to milliseconds, and s.Key is not
-// used. It believes what it is given: a [Signer] states what is so. Errors
-// match ErrInvalid, or are those of the key's signer.
+// used. It signs without checking the claim: a [Signer] checks it. Errors match
+// ErrInvalid, or come from the key's signer.
 func (k Key) Sign(s Statement) (string, error) {
 	s.Issued, s.Until = s.Issued.Truncate(time.Millisecond), s.Until.Truncate(time.Millisecond)
 	if err := s.valid(); err != nil {
@@ -108,8 +108,8 @@ func (k Key) Sign(s Statement) (string, error) {
 	return text, nil
 }
 
-// claims is a statement in the form that package jwt takes. The rules about
-// them are in Verifier.judge: those of package jwt know whole seconds only.
+// claims is a statement in the form that package jwt takes. Verifier.judge
+// applies the rules about them, because package jwt knows whole seconds only.
 type claims struct{ Statement }
 
 func date(t time.Time) (*jwt.NumericDate, error) { return &jwt.NumericDate{Time: t}, nil }
@@ -117,7 +117,7 @@ func date(t time.Time) (*jwt.NumericDate, error) { return &jwt.NumericDate{Time:
 // These make it a jwt.Claims.
 func (c *claims) GetExpirationTime() (*jwt.NumericDate, error) { return date(c.Until) }
 func (c *claims) GetIssuedAt() (*jwt.NumericDate, error)       { return date(c.Issued) }
-func (c *claims) GetNotBefore() (*jwt.NumericDate, error)      { return nil, nil } //nolint:nilnil // the interface's way to say that there is none
+func (c *claims) GetNotBefore() (*jwt.NumericDate, error)      { return nil, nil } //nolint:nilnil // how the interface expresses a missing claim
 func (c *claims) GetIssuer() (string, error)                   { return c.Group, nil }
 func (c *claims) GetSubject() (string, error)                  { return c.Leader, nil }
 func (c *claims) GetAudience() (jwt.ClaimStrings, error)       { return jwt.ClaimStrings{c.Audience}, nil }
@@ -156,7 +156,7 @@ func (c *claims) UnmarshalJSON(b []byte) error {
 	}
 	s.Term, err = strconv.ParseUint(term, 10, 64)
 	if err != nil || strconv.FormatUint(s.Term, 10) != term {
-		return errors.New("term is no number in decimal")
+		return errors.New("term is not a decimal number")
 	}
 	if err := s.valid(); err != nil {
 		return err
@@ -183,7 +183,7 @@ func object(b []byte) (map[string]json.RawMessage, error) {
 		}
 		for other := range members {
 			if strings.EqualFold(other, name) {
-				return nil, fmt.Errorf("%.20q stands there twice", name)
+				return nil, fmt.Errorf("member %.20q is repeated", name)
 			}
 		}
 		if len(members) == maxMembers {

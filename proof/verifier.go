@@ -15,7 +15,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// What a verifier assumes if VerifierOptions say nothing.
+// The defaults of VerifierOptions.
 const (
 	// DefaultSkew is by how much clocks may differ.
 	DefaultSkew = 100 * time.Millisecond
@@ -23,11 +23,11 @@ const (
 	DefaultMaxLifetime = time.Hour
 )
 
-// Errors of verifiers, for errors.Is. Besides there is fence.ErrStale, for a
-// term older than one that was accepted. None shows the proof.
+// Errors of verifiers, for errors.Is. In addition there is fence.ErrStale, for
+// a term older than one that was accepted. The errors never show the proof.
 var (
 	// ErrNoProof: nothing was shown.
-	ErrNoProof = errors.New("proof: none was shown")
+	ErrNoProof = errors.New("proof: missing")
 	// ErrInvalid: it is malformed or forged, or of another group or audience.
 	ErrInvalid = errors.New("proof: invalid")
 	// ErrExpired: it was good, and its time is over. A leader would show a new
@@ -54,9 +54,9 @@ type VerifierOptions struct {
 	// proof without an end that anyone will see is none. Default:
 	// DefaultMaxLifetime.
 	MaxLifetime time.Duration
-	// Gate remembers the largest term. One that persists its mark goes on after
-	// a restart, and one that is shared with package httpfence guards one
-	// resource against both. Default: a new one, in memory.
+	// Gate remembers the largest term. A gate that persists its mark continues
+	// after a restart, and a gate that is shared with package httpfence guards
+	// one resource against both. Default: a new one, in memory.
 	Gate *fence.Gate
 }
 
@@ -86,7 +86,7 @@ func NewVerifier(group string, keys KeySet, opts VerifierOptions) (*Verifier, er
 	}
 	switch {
 	case !store.ValidKey(group):
-		return nil, fmt.Errorf("%w: %.100q is no group", ErrInvalid, group)
+		return nil, fmt.Errorf("%w: %.100q is not the name of a group", ErrInvalid, group)
 	case opts.Audience != "" && !validName(opts.Audience):
 		return nil, fmt.Errorf("%w: an audience has 1 to %d bytes of UTF-8", ErrInvalid, maxName)
 	case reserved(opts.Audience):
@@ -120,9 +120,8 @@ func (v *Verifier) Group() string { return v.group }
 // Last returns the mark of the latest term that was accepted.
 func (v *Verifier) Last() fence.Mark { return v.opts.Gate.Last() }
 
-// Verify judges a proof by itself: who signed it, for whom, and whether its
-// time is now. It neither asks nor changes which term is the largest: that is
-// Accept.
+// Verify judges a proof by itself: its signer, its audience, and whether its
+// time is now. It neither reads nor changes the largest term: see Accept.
 //
 // Errors match ErrNoProof, ErrInvalid, ErrExpired or ErrNotYet, and come with
 // no statement.
@@ -143,7 +142,7 @@ func (v *Verifier) verify(proof, audience string) (Statement, error) {
 
 // Accept judges a proof as Verify does, and then as the gate does: a term that
 // is smaller than the largest accepted, or of the same number and not the same,
-// is refused with fence.ErrStale, whatever its time. It says nothing about acts
+// is refused with fence.ErrStale, whatever its time. It does not wait for acts
 // that were accepted earlier and still run: see fence.Gate.Accept.
 func (v *Verifier) Accept(ctx context.Context, proof string) (Statement, error) {
 	s, err := v.Verify(proof)
@@ -196,7 +195,7 @@ func (v *Verifier) Vet(ctx context.Context, m fence.Mark) error {
 	return nil
 }
 
-// open returns what a proof says, if one of the keys signed it.
+// open returns the statement of a proof, if one of the keys signed it.
 func (v *Verifier) open(proof string) (Statement, error) {
 	switch {
 	case proof == "":
@@ -283,8 +282,8 @@ func NewContext(ctx context.Context, s Statement) context.Context {
 	return context.WithValue(ctx, contextKey{}, s)
 }
 
-// FromContext returns the statement that was accepted for the work of ctx: that
-// of Verifier.Enter and of the middlewares.
+// FromContext returns the statement that was accepted for the work of ctx, by
+// Verifier.Enter or a middleware.
 func FromContext(ctx context.Context) (Statement, bool) {
 	s, ok := ctx.Value(contextKey{}).(Statement)
 	return s, ok

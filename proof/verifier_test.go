@@ -56,8 +56,8 @@ func TestProofIsAPlainJWT(t *testing.T) {
 	t.Logf("%d bytes", len(text))
 }
 
-// Thousandths of a second are no binary fractions. In 2038 the seconds need one
-// bit more, and their thousandfold none.
+// Thousandths of a second are not binary fractions. In 2038 the seconds need
+// one bit more, and their thousandfold none.
 func TestTimesSurviveToTheMillisecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, proof.VerifierOptions{})
@@ -75,7 +75,7 @@ func TestTimesSurviveToTheMillisecond(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeStatedIsNotSigned(t *testing.T) {
+func TestUnencodableClaimIsNotSigned(t *testing.T) {
 	l := newLab(t, proof.VerifierOptions{})
 	for name, change := range map[string]func(*proof.Statement){
 		"no group":       func(s *proof.Statement) { s.Group = "" },
@@ -171,8 +171,8 @@ func TestProofThatExpiresAtTheGateIsRefused(t *testing.T) {
 	})
 }
 
-// What is remembered can be kept across a restart, and shared with guards that
-// are shown the token itself.
+// The memory can be kept across a restart, and shared with guards that are
+// shown the token itself.
 func TestMemoryIsTheGates(t *testing.T) {
 	var kept fence.Mark
 	gate := &fence.Gate{Persist: func(_ context.Context, m fence.Mark) error { kept = m; return nil }}

@@ -11,7 +11,7 @@ import (
 )
 
 // A duplex is one end of a connection whose directions end one by one, in
-// virtual time, unlike those of net.Pipe.
+// virtual time, unlike net.Pipe's.
 type duplex struct {
 	net.Conn // none: what is not below is not needed
 
@@ -51,7 +51,7 @@ func (d *duplex) Close() error {
 type lane struct {
 	t                *testing.T
 	client, leader   *duplex // the ends of the test
-	toClient, toLead *duplex // those of the link
+	toClient, toLead *duplex // the ends of the link
 	ended            chan struct{}
 }
 
@@ -124,7 +124,7 @@ func TestOneDirectionGoesOnForLongWhenTheOtherHasEnded(t *testing.T) {
 	})
 }
 
-// What the one that reads no more has said before is passed on.
+// The last output of a side that reads no more is passed on.
 func TestOneThatReadsNoMoreIsListenedToForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLane(t)

@@ -23,8 +23,8 @@ var (
 	errGone     = errors.New("the client has gone")
 )
 
-// connect returns a client's link to the leader, for whom it waits. Meanwhile
-// the client is read ahead.
+// connect returns a client's link to the leader, and waits for a leader.
+// Meanwhile the client is read ahead.
 func (s *server) connect(ctx context.Context, client *readahead) (*link, error) {
 	s.count.waiting.Add(1)
 	began := time.Now()
@@ -57,7 +57,7 @@ func (s *server) connect(ctx context.Context, client *readahead) (*link, error) 
 		case s.opts.Wait < 0 && waiting.Err() == nil:
 			return nil, errNoLeader
 		}
-		// A leader that nobody can reach yet may have just begun.
+		// An unreachable leader may have just started.
 		again := time.NewTimer(delay(failures))
 		select {
 		case <-changed:
@@ -117,8 +117,8 @@ func (s *server) dial(ctx context.Context, recorded string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// refuseItself is called with each address that a name stands for, before it is
-// connected to. A proxy that is sent to itself would connect without an end.
+// refuseItself is called with each address of a name, before it is connected
+// to. A proxy that is sent to itself would connect without an end.
 func (s *server) refuseItself(_ context.Context, _, address string, _ syscall.RawConn) error {
 	own, ok := s.ln.Addr().(*net.TCPAddr)
 	if !ok {
@@ -126,7 +126,7 @@ func (s *server) refuseItself(_ context.Context, _, address string, _ syscall.Ra
 	}
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || int(to.Port()) != own.Port {
-		return nil //nolint:nilerr // the dialer says what is wrong with it
+		return nil //nolint:nilerr // the dialer reports what is wrong with it
 	}
 	ip, at := to.Addr().Unmap().WithZone(""), own.AddrPort().Addr().Unmap().WithZone("")
 	if ip == at || (at.IsUnspecified() || ip.IsUnspecified()) && isLocal(ip) {
@@ -151,8 +151,8 @@ func isLocal(ip netip.Addr) bool {
 	return false
 }
 
-// addressOf returns where to connect: what a record says, a host with a port or
-// a URL, with the port given, if any.
+// addressOf returns where to connect: the record's address, a host with a port
+// or a URL, with the port given, if any.
 func addressOf(recorded string, port int) (string, error) {
 	if _, _, isURL := strings.Cut(recorded, "://"); isURL {
 		u, err := url.Parse(recorded)

@@ -6,26 +6,26 @@
 //	...
 //	err = p.Serve(ctx, listener)
 //
-// The leader's record says where it is (ElectionConfig.Address), or says which
-// host, and [Options].Port which port. The proxy only observes the election: it
-// needs the right to read the group's key and writes nothing. leader proxy, of
-// cmd/leader, is this package as a program.
+// The leader's record contains its address (ElectionConfig.Address), or only
+// its host, and [Options].Port the port. The proxy only observes the election:
+// it needs the right to read the group's key and writes nothing. leader proxy,
+// of cmd/leader, is this package as a program.
 //
 // # What it guarantees
 //
-//   - No connection is made to one that is known not to lead: whose lease has
-//     run out as seen from here, that has released it, or after whom another
-//     leads. A record that was there at the start counts from its next renewal
-//     on, since a record does not tell its age.
+//   - No connection is made to an instance that is known not to lead: whose
+//     lease has run out as seen from here, that has released it, or after which
+//     another leads. A record that was there at the start counts from its next
+//     renewal on, since a record does not show its age.
 //   - Each connection belongs to one term. When that term is seen to have
 //     ended, the connection is cut on both sides, [Options].Grace later, also
-//     if the same candidate leads again in a later term. What was not yet sent
-//     to the former leader is discarded then.
-//   - A connection that finds no leader waits for one, up to [Options].Wait.
-//     A client that closes its connection meanwhile frees its slot at once.
-//     One that has sent a request before its end waits on: it may have closed
-//     one direction alone, and expect the answer. Where all slots are taken
-//     ([Options].MaxConns), it gives way to a new connection.
+//     if the same candidate leads again in a later term. Unsent data to the
+//     former leader is discarded then.
+//   - A connection that finds no leader waits for one, up to [Options].Wait. A
+//     client that closes its connection meanwhile frees its slot at once. A
+//     client that has sent a request before its end waits on: it may have
+//     closed one direction alone, and expect the answer. Where all slots are
+//     taken ([Options].MaxConns), it gives way to a new connection.
 //   - The end of what one side sends is passed on alone, so that the other can
 //     still answer. Bytes are not changed, and on Linux they do not pass
 //     through this process (splice), other than the first 4 KiB of a client
@@ -39,13 +39,13 @@
 //
 // # What it does not
 //
-// It is no fence. What a leader was sent before it was deposed, it may still
-// execute afterwards; whether it leads, it has to ask itself, and what must not
-// be done twice, the protected resource has to refuse by the term (package
-// fence). With a Grace, a former leader is sent bytes for that long. A proxy
-// that is itself frozen learns late, and may pass on a few bytes between its
-// awakening and its first look at the clock. A proxy that is cut off from the
-// store sees every lease run out, and then serves nobody.
+// The proxy is not a fence. A leader may execute, after it was deposed, what it
+// was sent before; it has to ask its election whether it leads, and acts that
+// must not be done twice have to be refused by the protected resource by the
+// term (package fence). With a Grace, a former leader is sent bytes for that
+// long. A proxy that is itself frozen learns late, and may pass on a few bytes
+// between its awakening and its first look at the clock. A proxy that is cut
+// off from the store sees every lease run out, and then serves nobody.
 //
 // A new leader that cools down before it acts (ElectionConfig.AcquireGrace) is
 // connected to from its claim on.

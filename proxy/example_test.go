@@ -14,15 +14,15 @@ import (
 )
 
 // A client connects to the proxy's address, and is carried to the service of
-// the candidate that leads. On NATS it is proxy.New, and each part is a program
-// of its own.
+// the candidate that leads. On NATS it is proxy.New, and each part is a
+// separate program.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	st := memstore.New()
 	var config net.ListenConfig
 
-	// The service, on a host that stands in the election.
+	// The service, on a host that takes part in the election.
 	service, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Println(err)

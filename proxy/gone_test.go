@@ -30,8 +30,8 @@ func TestClientThatGoesWhileItWaitsFreesItsSlot(t *testing.T) {
 	}
 }
 
-// The proxy cannot tell a client that has gone from one that ends its request
-// so and waits for the answer.
+// The proxy cannot distinguish a client that has gone from a client that ends
+// its request this way and waits for the answer.
 func TestClientThatEndsItsRequestGetsItsAnswer(t *testing.T) {
 	l := newLab(t, 20*time.Second)
 	a := newBackend(t, "a")

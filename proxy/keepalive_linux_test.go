@@ -36,7 +36,7 @@ func TestThatAPeerIsGoneIsNoticedWithinAMinute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What arrives shows that the connections are joined.
+	// Arriving data shows that the connections are joined.
 	if _, err := leader.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}

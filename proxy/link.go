@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// The kernel moves bytes, and does not say how many before they are all: so
+	// The kernel moves bytes, and does not report how many before the end: so
 	// these are how many are carried before they are counted, of a slow
 	// connection and of a fast one. Each end of a chunk cuts short what the
 	// kernel moves at a time.
@@ -19,7 +19,7 @@ const (
 	// to be larger.
 	brisk = 250 * time.Millisecond
 	// lull is how long one direction may go on when the other has failed: a
-	// server that reads no more may have said why.
+	// server that reads no more may have sent the reason.
 	lull = 250 * time.Millisecond
 )
 
@@ -30,8 +30,8 @@ type link struct {
 	ahead          *readahead // of the client; nil if it was not read
 }
 
-// cut ends both connections at once. What waits to be sent is discarded, to the
-// leader first: it is to receive nothing more.
+// cut ends both connections at once. Data that waits to be sent is discarded,
+// to the leader first: it is to receive nothing more.
 func (l *link) cut() {
 	reset(l.leader)
 	reset(l.client)
@@ -119,8 +119,8 @@ func end(c net.Conn, err error) {
 }
 
 // reset closes a connection so that the other end sees an error, and discards
-// what was not sent. The innermost comes first: a connection of TLS would end
-// in order, and wait until it has said so.
+// unsent data. The innermost comes first: a TLS connection would end in order,
+// and wait until it has sent that.
 func reset(c net.Conn) {
 	switch c := c.(type) {
 	case interface{ SetLinger(sec int) error }:

@@ -15,8 +15,8 @@ func TestChunksGrowWhileTheyAreCarriedBriskly(t *testing.T) {
 	if chunk != maxChunk {
 		t.Errorf("%d bytes on a fast connection, want %d", chunk, maxChunk)
 	}
-	// At a steady rate those of two chunks are never further apart than a chunk
-	// that is just not too slow, and twice that.
+	// At a steady rate two chunks are never further apart than a chunk that is
+	// just not too slow, and twice that.
 	for rate := 1e5; rate < 1e10; rate *= 1.7 {
 		chunk := int64(minChunk)
 		for range 100 {
@@ -32,8 +32,8 @@ func TestChunksGrowWhileTheyAreCarriedBriskly(t *testing.T) {
 	}
 }
 
-// An envelope is a connection around another that says goodbye where it is
-// closed, and waits for that to be sent, as those of TLS do.
+// An envelope is a connection around another that sends a goodbye where it is
+// closed, and waits for that to be sent, as TLS connections do.
 type envelope struct {
 	net.Conn
 

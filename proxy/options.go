@@ -10,7 +10,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// What the zero Options mean.
+// The defaults of Options.
 const (
 	DefaultWait        = 10 * time.Second
 	DefaultDrain       = 10 * time.Second
@@ -21,7 +21,7 @@ const (
 // Options are the settings of a [Proxy]. The zero value is a good one.
 type Options struct {
 	// Port, optional, is the port of the leader's host to connect to, from 1 to
-	// 65535. By default it is that of the record's address.
+	// 65535. By default it is the port of the record's address.
 	Port int
 	// Wait is how long a new connection waits for a leader that can be
 	// connected to, before it is reset. It waits no longer once its client has
@@ -44,12 +44,13 @@ type Options struct {
 	// elsewhere. Where those run out (RLIMIT_NOFILE), clients wait, and may be
 	// reset. Zero means DefaultMaxConns.
 	MaxConns int
-	// Logger, optional, is told who leads, whom the proxy cannot reach, and
-	// what is cut. Clients' addresses are told at the level of debugging.
+	// Logger, optional, receives who leads, which leader the proxy cannot
+	// reach, and what is cut. Clients' addresses are logged at the level of
+	// debugging.
 	Logger *slog.Logger
 }
 
-// withDefaults returns the options with what zero stands for.
+// withDefaults returns the options with defaults in place of zero values.
 func (o Options) withDefaults() Options {
 	o.Wait = cmp.Or(o.Wait, DefaultWait)
 	o.Drain = cmp.Or(o.Drain, DefaultDrain)
@@ -70,7 +71,7 @@ func (o Options) validate(group string) error {
 		}
 	}
 	check(store.ValidKey(group), "Group", group, "must be the name of a group")
-	check(o.Port >= 0 && o.Port <= maxPort, "Port", o.Port, "must be from 1 to 65535, or 0 for that of the record")
+	check(o.Port >= 0 && o.Port <= maxPort, "Port", o.Port, "must be from 1 to 65535, or 0 for the port of the record")
 	check(o.Grace >= 0, "Grace", o.Grace, "must not be negative")
 	check(o.DialTimeout >= 0, "DialTimeout", o.DialTimeout, "must be positive, or 0 for the default")
 	check(o.MaxConns >= 0, "MaxConns", o.MaxConns, "must be positive, or 0 for the default")

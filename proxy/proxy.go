@@ -61,19 +61,19 @@ func newProxy(group string, opts Options, observe func(context.Context, leader.O
 
 // Serve accepts connections from the listener and carries them to the leader,
 // until ctx is done. Then it drains and returns nil. It closes the listener. It
-// returns an error if the listener fails for good, or
+// returns an error if the listener fails permanently, or
 // leader.ErrConnectionClosed if the store's connection was closed, after which
 // no leader can be known.
 //
 // It may be called for several listeners, each of which then observes the group
-// by itself. Those of other kinds than TCP work if their connections do not
+// by itself. Listeners of other kinds than TCP work if their connections do not
 // need more than net.Conn; without a method CloseWrite, the end of one
 // direction ends both. A connection that neither has a method SetLinger nor
-// leads to one that has by NetConn, as that of TLS does, cannot be reset: where
-// it is cut, its client may read an orderly end.
+// leads by NetConn to one that has, as a TLS connection does, cannot be reset:
+// where it is cut, its client may read an orderly end.
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 	s := &server{Proxy: p, ln: ln, route: newRoute(p)}
-	// Who leads matters until the last connection has ended.
+	// The route is needed until the last connection has ended.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	ctx, stop := context.WithCancel(ctx)

@@ -29,8 +29,8 @@ import (
 // patience bounds what has to come. No test that passes takes so long.
 const patience = time.Minute
 
-// A backend is what runs beside a candidate: it says its name to each client,
-// and then sends back what it gets.
+// A backend runs beside a candidate: it sends its name to each client, and then
+// sends back what it gets.
 type backend struct {
 	name    string
 	ln      net.Listener
@@ -235,7 +235,7 @@ func (l *lab) refused() {
 	}
 }
 
-// until waits for what the proxy says of itself.
+// until waits for the proxy's own report.
 func (l *lab) until(what string, ok func(proxy.Stats) bool) {
 	l.t.Helper()
 	pause := time.NewTicker(5 * time.Millisecond)
@@ -281,7 +281,7 @@ func TestConnectionsFollowTheLeader(t *testing.T) {
 }
 
 // The end that TLS itself announces would read like a whole answer.
-func TestACutUnderTLSIsNoEndOfAnAnswer(t *testing.T) {
+func TestCutUnderTLSIsAnError(t *testing.T) {
 	l := newLab(t, 20*time.Second)
 	a := newBackend(t, "a")
 	server := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
@@ -330,7 +330,7 @@ func TestTheGraceLetsConnectionsGoOnAndNewOnesGoToTheNewLeader(t *testing.T) {
 	if took := time.Since(began); took < grace {
 		t.Errorf("cut %v after the change, want %v or more", took, grace)
 	}
-	// What was written at the last moment may be on its way yet.
+	// The last write may still be on its way.
 	if got := a.got.Load(); got != 2 && written < grace/3 {
 		t.Errorf("%d bytes reached the former leader within its grace, want 2", got)
 	}
@@ -576,7 +576,7 @@ func TestServeDrains(t *testing.T) {
 	}
 }
 
-func TestWhatOutlastsTheDrainIsCut(t *testing.T) {
+func TestConnectionsAreCutAfterTheDrain(t *testing.T) {
 	l := newLab(t, 20*time.Second)
 	a := newBackend(t, "a")
 	l.serve(proxy.Options{Drain: 50 * time.Millisecond})
@@ -617,12 +617,12 @@ func TestALeaderThatIsDeposedDuringTheDrainIsCut(t *testing.T) {
 	l.end()
 }
 
-func TestEveryRuleOfTheOptionsIsTold(t *testing.T) {
+func TestEveryRuleOfTheOptionsIsNamed(t *testing.T) {
 	g := leadertest.NewGroup(t, leader.ElectionConfig{})
 	_, err := proxy.NewWithStore(g.Store("p"), "a..b", proxy.Options{Port: 70000, Grace: -1, DialTimeout: -1, MaxConns: -1})
 	for _, field := range []string{`Group "a..b"`, "Port 70000", "Grace -1ns", "DialTimeout -1ns", "MaxConns -1"} {
 		if err == nil || !errors.Is(err, leader.ErrInvalidConfig) || !strings.Contains(err.Error(), field) {
-			t.Errorf("%v does not tell of %s", err, field)
+			t.Errorf("%v does not name %s", err, field)
 		}
 	}
 	if _, err := proxy.NewWithStore(nil, "g", proxy.Options{}); !errors.Is(err, leader.ErrInvalidConfig) {

@@ -31,11 +31,11 @@ type readahead struct {
 	ended func() // called if it has ended its side, and may wait for an answer
 
 	mu    sync.Mutex
-	begun bool          // run has begun to read
+	begun bool          // run reads
 	taken bool          // run is to read no more
 	buf   []byte        // what was read
 	err   error         // what ended the reading; io.EOF is the client's end
-	done  chan struct{} // closed when run reads no more, once it has begun
+	done  chan struct{} // closed when run reads no more, once it has started
 }
 
 // run reads until the client has gone, has sent maxAhead bytes, or is taken.

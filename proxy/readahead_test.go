@@ -38,7 +38,7 @@ func TestClientThatHasEndedItsRequestYieldsItsSlot(t *testing.T) {
 		_ = ended.CloseWrite()
 		synctest.Wait()
 		if n := s.open.Load(); n != 2 {
-			t.Fatalf("%d slots are taken, want those of both clients: the one may wait for its answer", n)
+			t.Fatalf("%d slots are taken, want one for each of the two clients: the first may wait for its answer", n)
 		}
 		next := admit()
 		if open(ended) || !open(waits) || !open(next) || s.Stats().Full != 1 {
@@ -52,7 +52,8 @@ func TestClientThatHasEndedItsRequestYieldsItsSlot(t *testing.T) {
 	})
 }
 
-// What a client sends while it waits, and after that, arrives once and in order.
+// Data that a client sends while it waits, and after that, arrives once and in
+// order.
 func TestBytesReadAheadReachTheLeaderFirst(t *testing.T) {
 	for name, sizes := range map[string][3]int{ // sent before it is read, while it waits, and afterwards
 		"little": {1, 1, 1}, "none before": {0, 0, 3}, "as much as is kept": {maxAhead - 1, 1, 5}, "more than is kept": {2 * maxAhead, 5, 5},
@@ -75,7 +76,7 @@ func TestBytesReadAheadReachTheLeaderFirst(t *testing.T) {
 				}()
 				want := parts[0] + parts[1] + parts[2]
 				first := make([]byte, sizes[0]+sizes[1])
-				if _, err := io.ReadFull(server, first); err != nil { // before the client says more
+				if _, err := io.ReadFull(server, first); err != nil { // before the client sends more
 					t.Fatal(err)
 				}
 				go func() { _, _ = io.WriteString(client, parts[2]); _ = client.CloseWrite() }()

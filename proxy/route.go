@@ -15,8 +15,8 @@ type route struct {
 
 	mu      sync.Mutex
 	now     *target // nil if nobody is seen to lead
-	told    bool    // the present state, which came first
-	trouble string  // the last failure to observe that was told, until something is heard
+	told    bool    // the current state, which came first
+	trouble string  // the last failure to observe that was logged, until something is heard
 	closed  bool
 	changed chan struct{}           // closed with each change of now
 	deposed map[*target]*time.Timer // those whose connections go on for a while
@@ -55,8 +55,8 @@ func (r *route) observer() leader.Observer {
 	}
 }
 
-// deaf takes in why nothing is heard. It is tried again each second, and told
-// when it changes.
+// deaf records why nothing is heard. The observer tries again each second, and
+// the reason is logged when it changes.
 func (r *route) deaf(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,8 +117,8 @@ func (r *route) wake() {
 	r.changed = make(chan struct{})
 }
 
-// usable reports whether somebody is known to lead. The end of the lease is
-// compared here, too, for the observer may be late to tell of it.
+// usable reports whether somebody is known to lead. It compares the end of the
+// lease, too, because the observer may report it late.
 func (r *route) usable() bool {
 	return !r.closed && r.now != nil && r.now.confirmed && time.Now().Before(r.now.Until)
 }
@@ -134,8 +134,8 @@ func (r *route) current() (t *target, info leader.LeaderInfo, changed <-chan str
 	return r.now, r.now.LeaderInfo, r.changed
 }
 
-// join adds a connection to those of a leader. It reports false if that one is
-// none any more: it may have been deposed while it was connected to.
+// join adds a connection to a leader's. It reports false if that instance leads
+// no more: it may have been deposed while it was connected to.
 func (r *route) join(l *link) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

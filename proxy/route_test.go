@@ -50,7 +50,7 @@ func TestAnAddressIsAHostWithAPortOrAURL(t *testing.T) {
 	}
 }
 
-// A routeLab is a route with the states that an observer tells of.
+// A routeLab is a route with the states that an observer reports.
 func newTestRoute(t *testing.T, grace time.Duration) *route {
 	t.Helper()
 	p, err := newProxy("g", Options{Grace: grace}, nil)
@@ -83,7 +83,7 @@ func TestOneThatIsDeposedWhileItIsConnectedToGetsNoConnection(t *testing.T) {
 			select {
 			case <-changed:
 			default:
-				t.Error("the change is not told")
+				t.Error("the change is not reported")
 			}
 			if target.over.Err() == nil {
 				t.Error("a try to connect goes on")
@@ -158,7 +158,7 @@ func TestATryToConnectEndsWithTheTerm(t *testing.T) {
 	}
 }
 
-// The address says what is wrong, and nobody is connected to.
+// The address shows what is wrong, and nobody is connected to.
 func TestALeaderThatCannotBeConnectedToIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	r := newTestRoute(t, 0)
@@ -264,7 +264,7 @@ func TestAProxyKnowsItsOwnAddresses(t *testing.T) {
 		{tcp("[::]:80"), "[::]:80", true},
 		{tcp("[::]:80"), "[::]:81", false},
 		{tcp("0.0.0.0:80"), "192.0.2.1:80", false}, // another host: RFC 5737
-		{tcp("0.0.0.0:80"), "db-1:80", false},      // no address: it is for the dialer to say so
+		{tcp("0.0.0.0:80"), "db-1:80", false},      // no address: the dialer reports that
 		{&net.UnixAddr{Name: "/s", Net: "unix"}, "127.0.0.1:80", false},
 	}
 	addresses, err := net.InterfaceAddrs()
@@ -289,7 +289,7 @@ func TestAProxyKnowsItsOwnAddresses(t *testing.T) {
 	}
 }
 
-func TestALeaseThatHasRunOutIsNotConnectedToAlthoughNobodyTold(t *testing.T) {
+func TestExpiredLeaseIsNotDialedWithoutNews(t *testing.T) {
 	r := newTestRoute(t, 0)
 	r.lead(led("a", 1, -time.Nanosecond))
 	if target, _, _ := r.current(); target != nil {
@@ -305,7 +305,7 @@ func TestALeaseThatHasRunOutIsNotConnectedToAlthoughNobodyTold(t *testing.T) {
 	if target, _, _ := r.current(); target == nil {
 		t.Error("its lease was renewed")
 	}
-	r.renewed(led("b", 2, time.Hour)) // of whom it was not told
+	r.renewed(led("b", 2, time.Hour)) // which it had not heard of
 	if target, _, _ := r.current(); target == nil || target.ID != "a" {
 		t.Errorf("%+v leads", target)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// told reports whether those who wait for a change are told of it.
+// told reports whether those who wait for a change were woken.
 func told(changed <-chan struct{}) bool {
 	select {
 	case <-changed:
@@ -32,13 +32,13 @@ func TestALeaderThatMovesIsConnectedToWhereItIs(t *testing.T) {
 	a.Address = "db-2:1"
 	r.lead(a)
 	if target, info, _ := r.current(); target == nil || info.Address != "db-2:1" || !told(changed) || r.Stats().Leader.Address != "db-2:1" {
-		t.Errorf("it is at %q, told %v, and %+v", info.Address, told(changed), r.Stats())
+		t.Errorf("it is at %q, notified %v, and %+v", info.Address, told(changed), r.Stats())
 	}
 }
 
 func TestARenewalCountsForItsOwnTermAlone(t *testing.T) {
 	r := newTestRoute(t, 0)
-	r.renewed(led("a", 1, time.Hour)) // before anything is told
+	r.renewed(led("a", 1, time.Hour)) // before any report
 	if target, _, _ := r.current(); target != nil {
 		t.Errorf("%+v leads", target)
 	}
@@ -58,11 +58,11 @@ func TestARenewalCountsForItsOwnTermAlone(t *testing.T) {
 	}
 	r.lead(leader.LeaderInfo{Group: "g", Term: 1})
 	if s := r.Stats(); s.Leader.ID != "" {
-		t.Errorf("nobody leads, and the numbers say %+v", s.Leader)
+		t.Errorf("nobody leads, and the numbers contain %+v", s.Leader)
 	}
 }
 
-// Each Serve has a route of its own, whose end is not that of the others.
+// Each Serve has its own route, whose end does not end the others.
 func TestWhereOneListenerEndsTheNumbersStillSayWhoLeads(t *testing.T) {
 	first := newTestRoute(t, 0)
 	second := newRoute(first.Proxy)
@@ -93,11 +93,11 @@ func TestThoseWhoWaitHearOfTheFirstRenewalOfARecordThatWasFound(t *testing.T) {
 	}
 	r.renewed(led("a", 1, time.Hour))
 	if target, _, _ = r.current(); target == nil || !told(changed) || r.Stats().Leader.ID != "a" {
-		t.Errorf("%+v leads, told %v", target, told(changed))
+		t.Errorf("%+v leads, notified %v", target, told(changed))
 	}
 }
 
-// join joins a connection to whoever leads, and returns its two far ends.
+// join joins a connection to the leader, and returns its two far ends.
 func join(t *testing.T, r *route) (target *target, client, server net.Conn) {
 	t.Helper()
 	c1, client := net.Pipe()
@@ -164,7 +164,7 @@ func TestALeaseThatRunsOutWhileOneConnectsLetsNobodyJoin(t *testing.T) {
 		target, _, _ := r.current()
 		time.Sleep(time.Second)
 		if r.join(&link{target: target}) {
-			t.Error("its lease is over, although nobody told")
+			t.Error("the link was accepted although the lease is over")
 		}
 	})
 }
@@ -174,7 +174,7 @@ type passing struct{ error }
 
 func (passing) Temporary() bool { return true }
 
-// A troubled listener fails now and then, and at last for good.
+// A troubled listener fails now and then, and finally fails permanently.
 type troubled struct {
 	at
 
@@ -183,7 +183,7 @@ type troubled struct {
 
 func (l troubled) Accept() (net.Conn, error) { return l.accept() }
 
-func TestServeOutlivesWhatPassesAndTellsWhatDoesNot(t *testing.T) {
+func TestServeSurvivesPassingErrorsAndReturnsOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, calls := errors.New("broken"), 0
 		ln := troubled{at{&net.UnixAddr{}}, func() (net.Conn, error) {
@@ -223,7 +223,7 @@ func TestServeEndsWhenNoLeaderCanBeKnown(t *testing.T) {
 	})
 }
 
-// Nobody could tell any more when the leader's term ends.
+// Nothing would report any more when the leader's term ends.
 func TestConnectionsAreCutWhenNoLeaderCanBeKnown(t *testing.T) {
 	listen := func() net.Listener {
 		ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

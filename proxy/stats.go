@@ -11,7 +11,7 @@ import (
 // Stats are what a [Proxy] has done since it was made. The numbers only grow,
 // but for Open and Waiting.
 type Stats struct {
-	// Leader is whom new connections were last carried to or would be; its ID
+	// Leader is where new connections were last carried to or would be; its ID
 	// is empty while nobody is known to lead.
 	Leader leader.LeaderInfo
 	// Open is how many clients are connected, Waiting how many of them have not

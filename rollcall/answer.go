@@ -17,9 +17,9 @@ import (
 const maxAsked = 256
 
 // Hooks returns hooks with which an election answers from its start to its
-// stop: see leader.JoinHooks. The connection stays the caller's, and may be
-// that of the election. If it cannot subscribe (it is closed), the election
-// stands and does not answer.
+// stop: see leader.JoinHooks. The connection stays the caller's, and may be the
+// election's. If it cannot subscribe (it is closed), the election runs and does
+// not answer.
 func Hooks(nc *nats.Conn) leader.Hooks {
 	return leader.Hooks{PerElection: func(e leader.Election, cfg leader.ElectionConfig) leader.Hooks {
 		stop, err := Answer(nc, cfg, e)
@@ -38,7 +38,7 @@ func Hooks(nc *nats.Conn) leader.Hooks {
 // than once. cfg is the election's configuration, whose Bucket must be named.
 // Most programs use [Hooks] instead.
 //
-// The user's missing right to subscribe is no error here: it is told to the
+// A missing right to subscribe is not an error here: it is reported to the
 // connection's error handler.
 func Answer(nc *nats.Conn, cfg leader.ElectionConfig, e leader.Election) (stop func(), err error) {
 	sub, err := nc.Subscribe(Subject(cfg.Bucket, cfg.Group), func(m *nats.Msg) {
@@ -73,7 +73,7 @@ func panicked(cfg leader.ElectionConfig, value any, stack []byte) {
 	}, func(any, []byte) {})
 }
 
-// answer says what an election knows.
+// answer describes an election.
 func answer(e leader.Election, cfg leader.ElectionConfig, now time.Time) Candidate {
 	st := e.Status()
 	c := Candidate{

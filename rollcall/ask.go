@@ -25,7 +25,7 @@ const (
 // the question may go on answering.
 const maxAnswers = 1000
 
-// ErrNoAnswer says that nobody answered, though the servers did not say that
+// ErrNoAnswer means that no candidate answered, though the servers did not report that
 // nobody listens: the candidates are cut off, or the right to ask is missing.
 var ErrNoAnswer = errors.New("rollcall: no answer")
 
@@ -36,9 +36,9 @@ var ErrNoAnswer = errors.New("rollcall: no answer")
 //
 // A malformed answer is yielded as an error that matches ErrMalformed; others
 // may follow it. The other errors are the last: ErrNoAnswer after a second
-// without any answer, store.ErrInvalid for a group that can be none,
+// without any answer, store.ErrInvalid for an invalid group,
 // nats.ErrMaxMessages if there are more answers than the 1000 that are taken,
-// and those of the connection.
+// and errors of the connection.
 func Ask(ctx context.Context, nc *nats.Conn, bucket, group string) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		sub, err := ask(nc, bucket, group)
@@ -117,7 +117,7 @@ func next(ctx context.Context, sub *nats.Subscription, within time.Duration) (*n
 	return m, err
 }
 
-// silent reports whether an error says that nothing came in time.
+// silent reports whether an error means that nothing came in time.
 func silent(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
 }

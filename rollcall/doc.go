@@ -1,13 +1,14 @@
 // Package rollcall asks the candidates of a group who they are. A record names
-// the leader alone; who else stands, and how well, only the candidates know.
-// They answer when asked, and cost nothing otherwise: one subscription each.
+// the leader alone; only the candidates know which other candidates there are,
+// and their state. They answer when asked, and cost nothing otherwise: one
+// subscription each.
 //
 // A candidate takes part by its hooks, in Run, in an Election and in a
 // RoleManager alike:
 //
 //	cfg.Hooks = leader.JoinHooks(cfg.Hooks, rollcall.Hooks(nc))
 //
-// Who wants to know asks:
+// To ask:
 //
 //	candidates, err := rollcall.All(ctx, nc, "leaders", "reports")
 //
@@ -29,7 +30,7 @@
 // request could have it write over its own record, by naming the record's
 // subject as the place for the answer.
 //
-// Answers are what the candidates say of themselves, for people: any user that
-// may subscribe to the subject may answer anything. Never decide by them who
-// may act.
+// Answers are the candidates' own reports, for people: any user that may
+// subscribe to the subject may answer anything. Never decide by them who may
+// act.
 package rollcall

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/rollcall"
 )
 
-// Candidates answer, and somebody asks who stands.
+// Candidates answer a roll call.
 func Example() { //nolint:testableexamples // it needs a server
 	nc, err := nats.Connect(nats.DefaultURL, nats.MaxReconnects(-1))
 	if err != nil {

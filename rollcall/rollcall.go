@@ -27,7 +27,7 @@ type Candidate struct {
 	// Format of the answer is 1. Fields may be added to it; whatever changes
 	// the meaning of one gets another.
 	Format int `json:"format"`
-	// Bucket, Group and Instance say who answers.
+	// Bucket, Group and Instance identify the answering candidate.
 	Bucket   string `json:"bucket"`
 	Group    string `json:"group"`
 	Instance string `json:"instance"`
@@ -48,12 +48,12 @@ type Candidate struct {
 	// has sent or heard of, if the leader's TTL is the candidate's, as it
 	// should be. Without a leader it is 0.
 	Lag int64 `json:"lag_ms"`
-	// Priority, Version and Address are those of the candidate's configuration.
+	// Priority, Version and Address come from the candidate's configuration.
 	Priority int    `json:"priority,omitempty"`
 	Version  string `json:"version,omitempty"`
 	Address  string `json:"address,omitempty"`
-	// Barred says why the candidate does not campaign at present, such as
-	// leader.ReasonUnhealthy; empty if nothing keeps it.
+	// Barred is why the candidate does not campaign at present, such as
+	// leader.ReasonUnhealthy or leader.ReasonDrained; empty if nothing keeps it.
 	Barred leader.Reason `json:"barred,omitempty"`
 	// Connection is that to the store: CONNECTED, DISCONNECTED or CLOSED.
 	Connection string `json:"connection"`
@@ -62,7 +62,7 @@ type Candidate struct {
 	Error string `json:"error,omitempty"`
 }
 
-// ErrMalformed says that an answer is none of this format.
+// ErrMalformed means that an answer does not have this format.
 var ErrMalformed = errors.New("rollcall: malformed answer")
 
 // The longest answer, of which maxText at most is an error's.

@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Who asks names the subject of the answer. It must be none that means
-// something to anybody else.
+// The caller names the subject of the answer. It must not have a meaning for
+// anybody else.
 func TestAnswersGoOnlyWhereAnswersAreMeantToGo(t *testing.T) {
 	for subject, want := range map[string]bool{
 		"_INBOX.abc.leader-rollcall":                true,
@@ -31,7 +31,7 @@ func TestAnswersGoOnlyWhereAnswersAreMeantToGo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAnswerIsRefused(t *testing.T) {
+func TestMalformedAnswerIsRefused(t *testing.T) {
 	for _, data := range []string{
 		"", "null", "[]", "{}", `{"format":2,"bucket":"b","group":"g","instance":"a"}`,
 		`{"format":1,"bucket":"b","group":"other","instance":"a"}`, `{"format":1,"bucket":"other","group":"g","instance":"a"}`,

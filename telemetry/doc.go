@@ -1,12 +1,12 @@
-// Package telemetry says what is measured of an election, once for all
+// Package telemetry defines what is measured of an election, once for all
 // monitoring systems: the names of the metrics, their labels, and which event
 // counts as what.
 //
-// Packages leaderprom and leaderotel are adapters on top of it, and what most
-// programs want. This package is for another system: an adapter brings its
+// Packages leaderprom and leaderotel are adapters on top of it, and suit most
+// programs. This package is for another system: an adapter brings its
 // instruments as a [Sink], and gets counters and histograms pushed into it by a
-// [Tracker]. Gauges it asks of the tracker whenever it needs them, so that none
-// says of an election what has ceased to hold.
+// [Tracker]. It asks the tracker for gauges whenever it needs them, so that no
+// gauge shows a state that is over.
 //
 //	hooks := leader.Hooks{PerElection: func(e leader.Election, cfg leader.ElectionConfig) leader.Hooks {
 //		tracker := telemetry.Track(e, cfg, newSink(telemetry.IdentityOf(cfg)))

@@ -54,8 +54,8 @@ type Definition struct {
 	Kind Kind
 	// Help is a sentence for people.
 	Help string
-	// Labels are the names of the labels that the metric has after those of
-	// [Labels].
+	// Labels are the names of the labels that the metric has after the common
+	// ones of [Labels].
 	Labels []string
 	// Buckets are the upper bounds of a histogram's buckets, in ascending
 	// order; nil for the other kinds.
@@ -66,8 +66,8 @@ type Definition struct {
 
 // Initial returns the values of the labels under which a counter is shown as 0,
 // and a histogram as empty, from the beginning of an election: alerts ask for
-// increases, and the first is none of a metric that was absent before. What it
-// returns is shared and must not be modified.
+// increases, and a metric that was absent before does not increase with its
+// first value. The result is shared and must not be modified.
 func (d Definition) Initial() [][]string {
 	if len(d.Labels) == 0 {
 		return [][]string{nil}
@@ -76,7 +76,7 @@ func (d Definition) Initial() [][]string {
 }
 
 // Labels returns the names of the labels that every metric has. Their values
-// are those of an [Identity], in the order of its fields.
+// are the fields of an [Identity], in order.
 func Labels() []string { return []string{"role", "instance_id", "bucket"} }
 
 // Prometheus returns the metric's name for Prometheus, with the suffixes that
@@ -173,7 +173,7 @@ var definitions = [...]Definition{
 	},
 	CallbackDuration: {
 		Name: "election.callback.duration", Unit: "s", Kind: Histogram, Labels: []string{"callback"},
-		Help:    "How long callbacks of the program took. One of promote may last as long as the term.",
+		Help:    "How long callbacks of the program took. A promote callback may last as long as the term.",
 		Buckets: []float64{.001, .01, .1, .5, 1, 5, 10, 60, 3600, 24 * 3600},
 	},
 	RenewalMargin: {

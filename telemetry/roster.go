@@ -8,8 +8,8 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// An Identity tells the measurements of one election from those of another. Its
-// fields are the values of the [Labels].
+// An Identity distinguishes the measurements of one election from another's.
+// Its fields are the values of the [Labels].
 type Identity struct {
 	// Group and InstanceID are the candidate's.
 	Group, InstanceID string
@@ -25,8 +25,9 @@ func IdentityOf(cfg leader.ElectionConfig) Identity {
 
 func printable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// Values returns the values of all labels of a metric: those of [Labels], then
-// own, the values of the labels that the metric's [Definition] names.
+// Values returns the values of all labels of a metric: first the common ones of
+// [Labels], then own, the values of the labels that the metric's [Definition]
+// names.
 func (id Identity) Values(own []string) []string {
 	return slices.Concat([]string{id.Group, id.InstanceID, id.Bucket}, own)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A Sink takes in the measurements of one election. The labels are the values
-// of those that the metric's [Definition] names, in its order. Two goroutines
-// call a Sink, the election's and that of its callbacks, so it must be safe for
-// concurrent use; the election waits for it, so it must not block.
+// A Sink receives the measurements of one election. The labels are the values
+// of the labels that the metric's [Definition] names, in its order. Two
+// goroutines call a Sink, the election's and its callbacks', so it must be safe
+// for concurrent use; the election waits for it, so it must not block.
 type Sink interface {
 	// Add counts one more.
 	Add(counter Metric, labels ...string)
@@ -28,7 +28,7 @@ type Tracker struct {
 	window   time.Duration
 	term     atomic.Uint64
 
-	// What follows belongs to the election's goroutine.
+	// The following belongs to the election's goroutine.
 
 	// promoted is when the present term began.
 	promoted time.Time
@@ -81,8 +81,8 @@ func number(b bool) float64 {
 	return 0
 }
 
-// latest takes in a term's number, 0 if none is known at present, and returns
-// the largest so far: a vacancy is no change of term.
+// latest records a term's number, 0 if none is known at present, and returns
+// the largest so far: a vacancy does not change the term.
 func (t *Tracker) latest(term uint64) uint64 {
 	for {
 		known := t.term.Load()

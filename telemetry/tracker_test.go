@@ -156,8 +156,8 @@ func start(t *testing.T, e leader.Election) {
 	synctest.Wait()
 }
 
-// inBubble runs a test in virtual time, on a store whose writes by a candidate
-// have the fates that say decides.
+// inBubble runs a test in virtual time, on a store whose policy decides what
+// happens to a candidate's writes.
 func inBubble(t *testing.T, policy faultstore.Policy, test func(t *testing.T, f *faultstore.Faults)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,9 +219,9 @@ func TestATermIsMeasuredFromItsClaimToItsEnd(t *testing.T) {
 	})
 }
 
-// The watch may tell of a release before its answer comes. The election ends by
+// The watch may report a release before its answer comes. The election ends by
 // that, and takes the release for done, not for one without an answer.
-func TestAReleaseThatIsSeenBeforeItsAnswerIsNoFailure(t *testing.T) {
+func TestReleaseSeenBeforeItsAnswerSucceeds(t *testing.T) {
 	inBubble(t, write(1, faultstore.Fate{Reply: time.Hour}), func(t *testing.T, f *faultstore.Faults) {
 		e, l := begin(t, f, "a")
 		begun := time.Now()
@@ -375,7 +375,7 @@ func TestARaceThatIsLostIsContentionAndNoFailure(t *testing.T) {
 	})
 }
 
-func TestAVacancyIsNoChangeOfTerm(t *testing.T) {
+func TestVacancyKeepsTheTerm(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults) {
 		holder, _ := begin(t, f, "holder")
 		term := float64(holder.Term().Number)

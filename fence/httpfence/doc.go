@@ -16,7 +16,7 @@
 //	412 Precondition Failed      the term is stale: a newer one was here
 //	428 Precondition Required    the request states no term
 //	403 Forbidden                the gate refuses the term, for want of a proof for example (fence.Gate.Vet)
-//	400 Bad Request              the headers are malformed, or those of another group
+//	400 Bad Request              the headers are malformed, or of another group
 //	503 Service Unavailable      the gate could not decide: its mark could not be stored, or the
 //	                             work of an earlier term did not end in time
 //
@@ -26,10 +26,10 @@
 // are problem details (RFC 9457). They state the numbers of terms, and never a
 // token.
 //
-// The headers are no authentication. A program that can send requests to the
-// service can state a large term, which keeps every leader out until the
+// The headers do not authenticate the sender. A program that can send requests
+// to the service can send a large term, which keeps every leader out until the
 // service's mark is reset. So let candidates alone reach it, by client
-// certificates or the network, or demand a proof of each new term
+// certificates or the network, or require a proof of each new term
 // (fence.Gate.Vet). A token is a secret among the leader and its resources: use
 // TLS, and keep the header out of access logs. The handler does not see it.
 package httpfence

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// A leader sends reports to a service, which turns away whoever led before.
+// A leader sends reports to a service, which turns away earlier leaders.
 func Example() {
 	// The service. Its mark would be persisted, see fence.Gate.
 	gate := new(fence.Gate)

@@ -30,13 +30,13 @@ func Stamp(h http.Header, group string, t leader.Term) {
 	h.Set(HeaderToken, t.Token)
 }
 
-// Read returns the group and the term that the headers of a request state. A
-// handler behind Require finds the term in its context instead. The error
-// matches ErrNoTerm if they state none, and fence.ErrInvalid if they are
-// malformed: each must stand there once, the group must be a name that
+// Read returns the group and the term in the headers of a request. A handler
+// behind Require finds the term in its context instead. The error matches
+// ErrNoTerm if the headers are missing, and fence.ErrInvalid if they are
+// malformed: each must be present once, the group must be a name that
 // store.ValidKey takes, the number a decimal without sign and leading zeros,
-// and the token what fence.Check takes. That also bounds their length. No error
-// shows a token.
+// and the token a string that fence.Check takes. That also bounds their length.
+// No error shows a token.
 func Read(h http.Header) (group string, t leader.Term, err error) {
 	groups, numbers, tokens := h.Values(HeaderGroup), h.Values(HeaderTerm), h.Values(HeaderToken)
 	if len(groups)+len(numbers)+len(tokens) == 0 {
@@ -51,7 +51,7 @@ func Read(h http.Header) (group string, t leader.Term, err error) {
 	}
 	n, err := strconv.ParseUint(numbers[0], 10, 64)
 	if err != nil || strconv.FormatUint(n, 10) != numbers[0] {
-		return "", leader.Term{}, fmt.Errorf("%w: %s is no term's number", fence.ErrInvalid, HeaderTerm)
+		return "", leader.Term{}, fmt.Errorf("%w: %s is not the number of a term", fence.ErrInvalid, HeaderTerm)
 	}
 	t = leader.Term{Number: n, Token: tokens[0]}
 	if err := fence.Check(t); err != nil {

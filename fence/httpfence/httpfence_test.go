@@ -148,7 +148,7 @@ func TestTokenStaysWithTheHostThatItWasSentTo(t *testing.T) {
 	}{
 		"by itself":            {&httpfence.Transport{Group: "reports"}, 1},
 		"over a forgetful one": {&httpfence.Transport{Group: "reports", Base: forgetful{http.DefaultTransport}}, 1},
-		// Nothing says then where the request was before.
+		// The response does not show where the request was before.
 		"below a forgetful one": {forgetful{&httpfence.Transport{Group: "reports"}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,8 +164,8 @@ func TestTokenStaysWithTheHostThatItWasSentTo(t *testing.T) {
 	}
 }
 
-// A forgetful transport sends requests, and does not say which one was
-// answered, as http.RoundTripper does not ask it to.
+// A forgetful transport sends requests, and does not set Response.Request,
+// which http.RoundTripper does not require.
 type forgetful struct{ base http.RoundTripper }
 
 func (f forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -255,7 +255,7 @@ func checkProblem(t *testing.T, w *httptest.ResponseRecorder) {
 		t.Errorf("%v: %s", err, w.Body)
 	}
 	if w.Code == http.StatusPreconditionFailed && p.Term != 7 {
-		t.Errorf("does not say who was here: %s", w.Body)
+		t.Errorf("the answer does not contain the later term: %s", w.Body)
 	}
 	if ct := w.Header().Get("Content-Type"); ct != "application/problem+json" {
 		t.Errorf("content type %q", ct)

@@ -51,8 +51,8 @@ func Require(group string, enter Enter) func(http.Handler) http.Handler {
 	}
 }
 
-// admitted returns a request as its handler sees it. What forwards the request
-// must not forward the token.
+// admitted returns a request as its handler sees it. A handler that forwards
+// the request must not forward the token.
 func admitted(work context.Context, r *http.Request, t leader.Term) *http.Request {
 	r = r.WithContext(fence.NewContext(work, t))
 	r.Header = r.Header.Clone()
@@ -84,14 +84,14 @@ type problem struct {
 }
 
 // Refuse answers a request that err turned away: with 412, 428, 403 or 400 as
-// the package documentation says, and with 503 for an error of another kind,
-// whose text is not shown. Nothing must have been written to w before.
+// documented for the package, and with 503 for an error of another kind, whose
+// text is not shown. Nothing must have been written to w before.
 func Refuse(w http.ResponseWriter, err error) {
 	p := problemOf(err)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // a client that left need not be told
+	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // a client that left needs no answer
 }
 
 func problemOf(err error) problem {

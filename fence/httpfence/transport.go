@@ -13,8 +13,9 @@ import (
 // which must not learn the token.
 var ErrRedirected = errors.New("httpfence: redirected to another host")
 
-// A Transport is an http.RoundTripper that states the term of each request's
-// context, which is that of OnPromote or of Run's function, or a descendant:
+// A Transport is an http.RoundTripper that sends the term of each request's
+// context, which is the context of OnPromote or of Run's function, or a
+// descendant:
 //
 //	client := &http.Client{Transport: &httpfence.Transport{Group: "reports"}}
 //	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
@@ -54,9 +55,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// answered is the request that was answered, as whoever follows a redirect has
-// to know it, whatever Base has made of it. What Base says of the answer in its
-// context stays.
+// answered sets the request that was answered, which a client needs to follow a
+// redirect, whatever Base has made of it. Values that Base put into its context
+// stay.
 func answered(r *http.Request, resp *http.Response) *http.Request {
 	if resp.Request == nil {
 		return r
@@ -78,8 +79,8 @@ func termOf(r *http.Request) (leader.Term, error) {
 }
 
 // sameHost reports whether a redirected request stays where the first one of
-// its chain went. Where whoever sends requests by way of us has broken the
-// chain, that is not known, and counts as another host.
+// its chain went. If a caller's transport has broken the chain, that is
+// unknown, and counts as another host.
 func sameHost(r *http.Request) bool {
 	first := r
 	for first.Response != nil {

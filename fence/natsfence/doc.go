@@ -2,10 +2,10 @@
 // make: to the keys of a key-value bucket ([KV]) and to the subjects of a
 // stream ([Stream]).
 //
-// The group's mark stands in the same stream as the data, as the last message
-// of a guard subject. A new leader raises it first, by compare-and-swap and the
-// rule of package fence. From then on each of its writes demands of the server
-// that the guard's last message still be that one
+// The group's mark is in the same stream as the data, as the last message of a
+// guard subject. A new leader raises it first, by compare-and-swap and the rule
+// of package fence. From then on each of its writes requires of the server that
+// the guard's last message still be that one
 // (Nats-Expected-Last-Subject-Sequence on the guard's subject). So it is the
 // server that refuses, in the same step in which it would store, and neither
 // clocks nor leases nor the writer's own opinion matter:
@@ -15,7 +15,7 @@
 //		if err != nil {
 //			return err
 //		}
-//		_, err = orders.Put(ctx, "last", id) // fence.ErrStale: a newer term has begun here
+//		_, err = orders.Put(ctx, "last", id) // fence.ErrStale: a newer term has started here
 //		…
 //
 // Open before reading: what a predecessor wrote later than the guard was raised
@@ -46,11 +46,11 @@
 //
 // # What the stream needs
 //
-// The guard must last as long as the data. [ErrUnfit] tells of streams that
+// The guard must last as long as the data. [ErrUnfit] reports streams that
 // would drop it: by age (unless the stream allows per-message TTLs, by which
 // the guard is exempted, and has a subject_delete_marker_ttl), by limits that
 // discard old messages, or by the retention of work queues and of interest. It
-// tells, too, of one in which the guard could not be raised again
+// also reports a stream in which the guard could not be raised again
 // (discard_new_per_subject).
 //
 // A guard is exempted when it is opened, so before a stream is given a maximum
@@ -60,8 +60,8 @@
 // asked for since a server that restarts drops even exempted messages that are
 // older than the maximum age, where there is none (seen on nats-server 2.15.2).
 //
-// Warnings of an opened guard tell what weakens it: a stream whose sequences
-// begin again when it is deleted and made anew (natsstore.EnsureBucket makes
+// Warnings of an opened guard list what weakens it: a stream whose sequences
+// begin again when it is deleted and made again (natsstore.EnsureBucket makes
 // one that does not), purges and rollups that the stream allows, memory
 // storage, writes that are acknowledged before they are in a file (persist_mode
 // async).

@@ -13,11 +13,11 @@ import (
 // Errors of this package, for errors.Is. See the package documentation for the
 // others.
 var (
-	// ErrLost: the guard stood and is gone, or was deleted, or an earlier term
-	// has raised it since, or it holds what no guard wrote. It needs a person.
+	// ErrLost: the guard is gone, or was deleted, or an earlier term has raised
+	// it since, or it holds foreign data. It needs a person.
 	ErrLost = errors.New("natsfence: the guard was lost")
 	// ErrUnfit: the stream is configured so that it cannot hold a guard. The
-	// text says what to change.
+	// text names the setting to change.
 	ErrUnfit = errors.New("natsfence: the stream cannot hold a guard")
 )
 
@@ -72,9 +72,9 @@ func classifyRefusal(code jetstream.ErrorCode) error {
 	case codeClusterUnavailable, codeClusterNotLeader:
 		return store.ErrTransient
 	case codeStoreFailed, codeNoResources:
-		// A replicated stream whose leader is being shut down says the first of
-		// a write that its peers have stored; one whose leader has no resources
-		// left says the second, on servers before 2.12.
+		// A replicated stream whose leader is being shut down answers the first
+		// for a write that its peers have stored; one whose leader has no
+		// resources left answers the second, on servers before 2.12.
 		return store.ErrUnknown
 	default:
 		// The stream looked at the message and refused it before storing or

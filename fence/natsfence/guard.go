@@ -102,9 +102,10 @@ func (g *guard) raise(ctx context.Context) (seq uint64, err error) {
 	return 0, fmt.Errorf("natsfence: raising the guard %q: %w", g.subject, failure)
 }
 
-// telling returns which failure of two in a row says more; ended: the second
-// came when the context had ended, and says less than one of before. Nothing
-// says more than an attempt that may have been applied, or may yet be.
+// telling returns the more informative of two failures in a row; ended: the
+// second came when the context had ended, and is less informative than the
+// first. An attempt that may have been applied, or may yet be, takes precedence
+// over all.
 func telling(before, last error, ended bool) error {
 	switch {
 	case before == nil, errors.Is(last, store.ErrUnknown):
@@ -149,8 +150,8 @@ func (g *guard) tryRaise(ctx context.Context) (uint64, error) {
 }
 
 // read returns the guard as some replica knows it, which may be an older state:
-// only a write that was let in proves that it was the latest. That a newer term
-// stands there is true for ever. lasting: no maximum age makes it expire.
+// only a write that was let in proves that it was the latest. A newer term in
+// the guard is true for ever. lasting: no maximum age makes it expire.
 func (g *guard) read(ctx context.Context) (seq uint64, mark fence.Mark, lasting bool, err error) {
 	m, err := g.stream.GetLastMsgForSubject(ctx, g.subject)
 	switch {
@@ -160,7 +161,7 @@ func (g *guard) read(ctx context.Context) (seq uint64, mark fence.Mark, lasting 
 		return 0, fence.Mark{}, false, readError(err)
 	}
 	if err := mark.UnmarshalText(m.Data); err != nil {
-		return 0, fence.Mark{}, false, fmt.Errorf("%w: message %d of %q is no mark (%w): see the package documentation for how to put one there",
+		return 0, fence.Mark{}, false, fmt.Errorf("%w: message %d of %q is not a mark (%w): see the package documentation for how to put one there",
 			ErrLost, m.Sequence, g.subject, err)
 	}
 	return m.Sequence, mark, m.Header.Get(jetstream.MsgTTLHeader) == neverExpires, nil
@@ -222,8 +223,8 @@ func (g *guard) verify(ctx context.Context, seq uint64) (uint64, error) {
 	case err != nil:
 		return seq, err
 	case at > seq:
-		// Whoever raised it found nothing there: see missing.
-		return seq, fmt.Errorf("%w: an earlier term stands at %q since message %d, and this one was raised at %d", ErrLost, g.subject, at, seq)
+		// The writer that raised it found nothing there: see missing.
+		return seq, fmt.Errorf("%w: %q holds an earlier term since message %d, and this term was raised at %d", ErrLost, g.subject, at, seq)
 	}
 	return seq, nil // a replica that lags shows an earlier term
 }
@@ -240,7 +241,7 @@ func (g *guard) missing(ctx context.Context, seq uint64) error {
 	}
 	// Never raised again from here: while it was gone, a newer term may have
 	// come and be gone, too.
-	return fmt.Errorf("%w: nothing stands at %q, which was raised at %d", ErrLost, g.subject, seq)
+	return fmt.Errorf("%w: %q holds no mark, and was raised at %d", ErrLost, g.subject, seq)
 }
 
 // send publishes once.
@@ -250,7 +251,7 @@ func (g *guard) send(ctx context.Context, m *nats.Msg, opts ...jetstream.Publish
 		// when nobody waits any more.
 		return nil, fmt.Errorf("natsfence: %w: not sent: %w", store.ErrTransient, nats.ErrDisconnected)
 	}
-	// The library writes its own headers into those of the message.
+	// The library writes its own headers into the message's.
 	sent := &nats.Msg{Subject: m.Subject, Data: m.Data, Header: maps.Clone(m.Header)}
 	// A repetition after "no response" could meet its own first attempt.
 	ack, err := g.js.PublishMsg(ctx, sent, append(opts, jetstream.WithRetryAttempts(0))...)

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// What real servers answer is tested with real servers, in the test module;
-// here stands what each answer means.
+// The test module tests the answers of real servers; this test covers the
+// meaning of each answer.
 func TestOnlyARefusalThatEndsTheMatterIsPermanent(t *testing.T) {
 	for code, want := range map[jetstream.ErrorCode]error{
 		10071: errMoved,
@@ -28,7 +28,7 @@ func TestOnlyARefusalThatEndsTheMatterIsPermanent(t *testing.T) {
 	}
 }
 
-func TestAFailureThatMayHaveBeenAppliedIsTold(t *testing.T) {
+func TestPossiblyAppliedFailureIsReported(t *testing.T) {
 	unknown := fmt.Errorf("%w: no answer", store.ErrUnknown)
 	away, ended := fmt.Errorf("%w: away", store.ErrTransient), fmt.Errorf("%w: ended", store.ErrTransient)
 	for _, c := range []struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// GuardPrefix begins the keys at which the guards of a bucket stand; the
-// group's name follows.
+// GuardPrefix begins the keys of the guards of a bucket; the group's name
+// follows.
 const GuardPrefix = "_fence."
 
 // A KV writes to a key-value bucket in one term. It may be used concurrently.
@@ -24,15 +24,14 @@ type KV struct {
 	prefix string // of the subjects to which values are published
 }
 
-// OpenKV raises the group's guard in a bucket to the term, unless a newer one
-// stands there already. The bucket may be the election's own or any other.
-// Errors are those of the package documentation. The call ends with ctx, or
-// after 5 seconds if that has no deadline; what is opened does not depend on
-// ctx.
+// OpenKV raises the group's guard in a bucket to the term, unless the guard has
+// a newer one already. The bucket may be the election's own or any other. The
+// package documentation lists the errors. The call ends with ctx, or after 5
+// seconds if that has no deadline; the opened KV does not depend on ctx.
 func OpenKV(ctx context.Context, js jetstream.JetStream, bucket, group string, t leader.Term) (*KV, error) {
 	key := GuardPrefix + group
 	if !store.ValidKey(group) || !store.ValidKey(key) {
-		return nil, fmt.Errorf("%w: %q is no name of a group", fence.ErrInvalid, group)
+		return nil, fmt.Errorf("%w: %q is not the name of a group", fence.ErrInvalid, group)
 	}
 	stored := "$KV." + bucket + "."
 	prefix := apiPrefix(js) + stored
@@ -43,8 +42,8 @@ func OpenKV(ctx context.Context, js jetstream.JetStream, bucket, group string, t
 	return &KV{g, prefix}, nil
 }
 
-// apiPrefix is what stands before subjects that travel to another JetStream
-// domain or account (nats.go, jetstream/kv.go, useJSPfx).
+// apiPrefix is the prefix of subjects that travel to another JetStream domain
+// or account (nats.go, jetstream/kv.go, useJSPfx).
 func apiPrefix(js jetstream.JetStream) string {
 	o := js.Options()
 	switch {
@@ -61,9 +60,9 @@ func apiPrefix(js jetstream.JetStream) string {
 // with what and why.
 func (k *KV) Warnings() []string { return k.guard.warnings }
 
-// Put stores a value under a key if no newer term has begun in this bucket, and
-// returns its revision. It does not compare the key's revision: the leader is
-// the only one who writes.
+// Put stores a value under a key if no newer term has started in this bucket,
+// and returns its revision. It does not compare the key's revision: the leader
+// is the only one who writes.
 //
 // The call ends with ctx, or after 5 seconds if that has no deadline.
 func (k *KV) Put(ctx context.Context, key string, value []byte) (uint64, error) {

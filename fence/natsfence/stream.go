@@ -15,11 +15,11 @@ import (
 // A Stream publishes to a stream in one term. It may be used concurrently.
 type Stream struct{ guard *guard }
 
-// OpenStream raises the guard at a subject of a stream to the term, unless a
-// newer one stands there already. The subject is the group's alone, belongs to
-// the stream, and is best one that no consumer asks for. Errors are those of
-// the package documentation. The call ends with ctx, or after 5 seconds if that
-// has no deadline; what is opened does not depend on ctx.
+// OpenStream raises the guard at a subject of a stream to the term, unless the
+// guard has a newer one already. The subject is the group's alone, belongs to
+// the stream, and is best one that no consumer asks for. The package
+// documentation lists the errors. The call ends with ctx, or after 5 seconds if
+// that has no deadline; the opened Stream does not depend on ctx.
 func OpenStream(ctx context.Context, js jetstream.JetStream, stream, guardSubject string, t leader.Term) (*Stream, error) {
 	if !literal(guardSubject) {
 		return nil, fmt.Errorf("%w: subject %q", fence.ErrInvalid, guardSubject)
@@ -35,8 +35,8 @@ func OpenStream(ctx context.Context, js jetstream.JetStream, stream, guardSubjec
 // with what and why.
 func (s *Stream) Warnings() []string { return s.guard.warnings }
 
-// Publish stores a message if no newer term has begun in this stream. The call
-// ends with ctx, or after 5 seconds if that has no deadline.
+// Publish stores a message if no newer term has started in this stream. The
+// call ends with ctx, or after 5 seconds if that has no deadline.
 func (s *Stream) Publish(ctx context.Context, subject string, data []byte) (*jetstream.PubAck, error) {
 	return s.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: data})
 }
@@ -47,11 +47,11 @@ func (s *Stream) Publish(ctx context.Context, subject string, data []byte) (*jet
 // (Nats-Rollup) or have the server write later without it (Nats-Schedule-…). m
 // is not changed.
 //
-// An acknowledgement with Duplicate set tells that the message was stored
-// before, and nothing now. A replicated stream says so to a stale leader, too,
+// An acknowledgement with Duplicate set means that the message was stored
+// before, and nothing now. A replicated stream answers a stale leader so, too,
 // since it looks at Nats-Msg-Id first. While an earlier message with the same
-// ID is being replicated, the call waits for what becomes of that one; if it
-// waits in vain, the outcome is store.ErrUnknown.
+// ID is being replicated, the call waits for its outcome; if that does not
+// come, the outcome is store.ErrUnknown.
 func (s *Stream) PublishMsg(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
 	if !literal(m.Subject) || m.Subject == s.guard.subject {
 		return nil, fmt.Errorf("%w: subject %q", fence.ErrInvalid, m.Subject)

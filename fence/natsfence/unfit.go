@@ -19,7 +19,7 @@ func fit(c jetstream.StreamConfig) error {
 	check(c.Retention != jetstream.LimitsPolicy, "its retention deletes what was consumed: use the limits policy")
 	check(c.NoAck, "it does not acknowledge: without an answer nothing is known of a write")
 	check(c.Sealed, "it is sealed")
-	check(c.SubjectTransform != nil, "it stores under other subjects than it hears: without a subject transform")
+	check(c.SubjectTransform != nil, "it stores messages under other subjects than it receives: remove the subject transform")
 	check(c.AllowMsgCounter, "counters cannot be guarded")
 	check(c.DiscardNewPerSubject, "it refuses to replace the guard, which each term raises: without discard_new_per_subject")
 	check(c.MaxAge > 0 && !c.AllowMsgTTL, fmt.Sprintf("messages expire after %v, and the guard with them: allow per-message TTLs, "+
@@ -35,7 +35,7 @@ func fit(c jetstream.StreamConfig) error {
 	return fmt.Errorf("%w: stream %q: %w", ErrUnfit, c.Name, errors.Join(faults...))
 }
 
-// warnings tell what weakens a guard, each with what and why.
+// warnings lists what weakens a guard, each with its setting and the reason.
 func warnings(c jetstream.StreamConfig) (all []string) {
 	warn := func(weak bool, text string) {
 		if weak {

@@ -2,10 +2,10 @@
 // and MariaDB (InnoDB), and SQLite, through database/sql and the driver of the
 // caller's choice.
 //
-// One small table holds the mark of each group. A leader's transaction first
-// calls [Fence.Admit], which applies the rule of package fence and locks the
-// group's row until the transaction ends; what else the transaction does is
-// then committed with the mark or not at all:
+// One small table holds each group's mark. A leader's transaction first calls
+// [Fence.Admit], which applies the rule of package fence and locks the group's
+// row until the transaction ends; the rest of the transaction is then committed
+// with the mark or not at all:
 //
 //	f, err := sqlfence.New(sqlfence.PostgreSQL, "leader_fence") // once; f.Schema() makes the table
 //	…
@@ -68,8 +68,8 @@
 // # What is left to the caller
 //
 // The table is as durable as the database: one that loses commits at a failover
-// (asynchronous replicas, restored backups) loses the mark with the data.
-// Whoever may write to the table, or attach a trigger to it, can reset the
+// (asynchronous replicas, restored backups) loses the mark with the data. A
+// user that may write to the table, or attach a trigger to it, can reset the
 // fence: grant the leader SELECT, INSERT and UPDATE, and others nothing. A
 // commit whose answer was lost may have happened, as ever.
 package sqlfence

@@ -68,7 +68,8 @@ func (f *Fence) Admit(ctx context.Context, tx *sql.Tx, group string, t leader.Te
 		return err
 	}
 	if f.dialect != MySQL {
-		// MySQL counts an unchanged row as 0 or 1, as the driver's flags say.
+		// MySQL counts an unchanged row as 0 or 1, depending on the driver's
+		// flags.
 		if n, err := result.RowsAffected(); err != nil || n == 1 {
 			return err
 		}
@@ -84,14 +85,13 @@ func (f *Fence) Admit(ctx context.Context, tx *sql.Tx, group string, t leader.Te
 
 // AdmitShared admits a term that Admit let in before, with a shared lock:
 // transactions of the term run side by side, and a newer term waits for all of
-// them. So a leader calls Admit in one transaction of its own when its term
-// begins, and AdmitShared in all others, before anything else in each of them.
-// Mixing both in one transaction invites deadlocks.
+// them. So a leader calls Admit in a separate transaction when its term begins,
+// and AdmitShared in all others, before anything else in each of them. Mixing
+// both in one transaction invites deadlocks.
 //
-// Errors are those of Admit and ErrNotAdmitted. On PostgreSQL transactions of
-// an old term that overlap without a gap can keep a newer one waiting, so give
-// them a lock_timeout or a deadline. SQLite has one writer at a time in any
-// case.
+// Errors are Admit's and ErrNotAdmitted. On PostgreSQL transactions of an old
+// term that overlap without a gap can keep a newer one waiting, so give them a
+// lock_timeout or a deadline. SQLite has one writer at a time in any case.
 func (f *Fence) AdmitShared(ctx context.Context, tx *sql.Tx, group string, t leader.Term) error {
 	want, err := check(group, t)
 	if err != nil {
@@ -149,7 +149,7 @@ func (f *Fence) read(ctx context.Context, q interface {
 	case err != nil:
 		return fence.Mark{}, err
 	case term < 0 || term > fence.MaxTerm:
-		return fence.Mark{}, fmt.Errorf("%w: the mark of group %q: term %d: the number must be at most %d: replace the row by that of the latest term",
+		return fence.Mark{}, fmt.Errorf("%w: the mark of group %q: term %d: the number must be at most %d: replace the row by the row of the latest term",
 			fence.ErrInvalid, group, term, uint64(fence.MaxTerm))
 	}
 	m.Term = uint64(term)
@@ -158,7 +158,7 @@ func (f *Fence) read(ctx context.Context, q interface {
 
 func check(group string, t leader.Term) (fence.Mark, error) {
 	if !store.ValidKey(group) {
-		return fence.Mark{}, fmt.Errorf("%w: %q is no name of a group", fence.ErrInvalid, group)
+		return fence.Mark{}, fmt.Errorf("%w: %q is not the name of a group", fence.ErrInvalid, group)
 	}
 	if err := fence.Check(t); err != nil {
 		return fence.Mark{}, err

@@ -27,7 +27,7 @@ func (d Dialect) String() string {
 }
 
 // Statements are the SQL of a fence, for migrations and for programs that do
-// not use database/sql. Placeholders are those of the dialect.
+// not use database/sql. Placeholders are the dialect's.
 type Statements struct {
 	// Schema makes the table if there is none. It is one statement, on
 	// PostgreSQL a DO block with semicolons in it.
@@ -37,8 +37,8 @@ type Statements struct {
 	// MySQL the arguments are group, term, digest, term, digest, term.
 	//
 	// On PostgreSQL and SQLite 1 affected row means admitted, 0 stale. On MySQL
-	// the number says nothing (it depends on the driver's flags): admitted is
-	// what Mark then reads back as its own.
+	// the number depends on the driver's flags and means nothing: the term is
+	// admitted if Mark then reads it back.
 	Admit string
 	// Mark reads the term and the digest of a group after Admit, within the
 	// same transaction.

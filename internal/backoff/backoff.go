@@ -1,5 +1,5 @@
-// Package backoff paces repetitions: it says how long to wait after a failure,
-// and waits.
+// Package backoff paces repetitions: it computes how long to wait after a
+// failure, and waits.
 //
 // Delays grow, so that what is down for long is asked seldom. They are varied
 // at random, since what failed for one caller has often failed for hundreds at
@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// A Policy says how delays grow from one failure in a row to the next. It is a
-// value without state: the caller counts the failures.
+// A Policy defines how delays grow from one failure in a row to the next. It is
+// a value without state: the caller counts the failures.
 type Policy struct {
 	// Initial is the delay after the first failure.
 	Initial time.Duration
 	// Max bounds the delay before it is varied. 0: no bound.
 	Max time.Duration
 	// Multiplier is the growth from one delay to the next. 0: 2. Less than 1
-	// counts as 1, which is no growth.
+	// counts as 1, which means no growth.
 	Multiplier float64
 	// Jitter is the share of a delay by which it is varied, either way. 0: not
 	// at all.
@@ -53,6 +53,23 @@ func (p Policy) Steady(n int) time.Duration {
 func (p Policy) Vary(d time.Duration, unit float64) time.Duration {
 	f := float64(d)
 	return duration(f + f*p.Jitter*(2*unit-1))
+}
+
+// crowd is the number of those who pick up to which Skewed keeps the first of
+// them apart from the next.
+const crowd = 1000
+
+// Skewed picks a delay in window such that few of many who pick are early: of
+// up to 1000, about as many follow the first within a given time as of ten. With
+// equal chances for all delays, each of a thousand would have a hundred others
+// on its heels. unit, from [0, 1), is the random part.
+//
+// It is the continuous form of Sift's geometric choice of slots (Tay, Jamieson,
+// Balakrishnan: Collision-minimizing CSMA and its applications to wireless
+// sensor networks, IEEE JSAC 22, 2004), which needs not know how many there
+// are.
+func Skewed(unit float64, window time.Duration) time.Duration {
+	return time.Duration(math.Log1p(unit*(crowd-1)) / math.Log(crowd) * float64(window))
 }
 
 // duration converts a number of nanoseconds, of which there may be too many.

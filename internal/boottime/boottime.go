@@ -12,7 +12,7 @@ import (
 const Tick = 250 * time.Millisecond
 
 // Now returns the reading of the clock that timers run on, in nanoseconds from
-// an origin of its own. Only differences mean anything.
+// an arbitrary origin. Only differences have a meaning.
 func Now() int64 { return now() }
 
 // Phase returns how long ago the clock of [Now] showed a multiple of period:
@@ -47,7 +47,7 @@ func New(f func()) *Timer {
 }
 
 // Set makes the timer fire once at an instant, and no more at the one that it
-// was set to before. A call of f that has begun is not undone.
+// was set to before. A call of f that has started is not undone.
 func (t *Timer) Set(at int64) { t.s.set(t, at) }
 
 // Stop makes the timer not fire any more. It does not wait for a call of f.
@@ -55,7 +55,7 @@ func (t *Timer) Stop() { t.s.stop(t) }
 
 // shared serves all timers of the process.
 //
-//nolint:gochecknoglobals // One descriptor for all is what the package is for.
+//nolint:gochecknoglobals // The package exists to share one descriptor.
 var shared = service{open: openAlarm}
 
 // An alarm wakes the service's goroutine.
@@ -129,7 +129,7 @@ func (s *service) serve(a alarm) {
 	}
 }
 
-// due takes out the timers whose time has come, and sets the alarm anew.
+// due takes out the timers whose time has come, and sets the alarm again.
 func (s *service) due(a alarm) (due []*Timer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,8 +19,8 @@ func services() map[string]func() alarm {
 	}
 }
 
-// observed is an alarm that says when the service's goroutine has come to its
-// end.
+// observed is an alarm that reports when the service's goroutine has come to
+// its end.
 type observed struct {
 	alarm
 	ended chan struct{}
@@ -78,7 +78,7 @@ func TestATimerIsMovedBothWays(t *testing.T) {
 			later.Set(Now() + int64(2*time.Hour))
 			defer later.Stop()
 			stopped.Stop()
-			stopped.Stop() // is no harm
+			stopped.Stop() // is harmless
 			earlier.Set(Now() + int64(2*time.Millisecond))
 			close(moved)
 			if got := await(t, "the timer that was moved", fired); got != "earlier" {

@@ -1,9 +1,9 @@
 // Package boottime has timers that a suspension of the machine does not hold
 // up.
 //
-// Go's timers run on the monotonic clock, which on Linux and macOS stands still
-// while the machine is suspended: a lease runs out meanwhile, and a timer that
-// was set to its end fires that much too late. A [Timer] of this package fires
+// Go's timers run on the monotonic clock, which on Linux and macOS stops while
+// the machine is suspended: a lease runs out meanwhile, and a timer that was
+// set to its end fires that much too late. A [Timer] of this package fires
 //
 //   - on Linux, by a timerfd on CLOCK_BOOTTIME: as soon as the machine runs
 //     again, whatever became of the wall clock;

@@ -2,6 +2,6 @@
 
 package boottime
 
-// virtual reports whether time is virtual. Nothing here tells virtual time from
-// that of the system, so it says yes, and there are no timers.
+// virtual reports whether time is virtual. Nothing here can distinguish virtual
+// time from the system's, so it returns true, and there are no timers.
 func virtual() bool { return true }

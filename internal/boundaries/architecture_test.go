@@ -12,7 +12,7 @@ import (
 // TestTheArchitecturePageNamesEveryPackage: who looks for the room of a change
 // begins there. A package that is absent is one that nobody finds.
 func TestTheArchitecturePageNamesEveryPackage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "contributing", "architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestTheArchitecturePageNamesEveryPackage(t *testing.T) {
 		for _, dir := range dirs {
 			name := dir.Name()
 			if dir.IsDir() && !strings.Contains(string(page), in+"/"+name) && !strings.Contains(string(page), "`"+name+"`") {
-				t.Errorf("docs/architecture.md does not name %s/%s", in, name)
+				t.Errorf("docs/contributing/architecture.md does not name %s/%s", in, name)
 			}
 		}
 	}
@@ -33,7 +33,7 @@ func TestTheArchitecturePageNamesEveryPackage(t *testing.T) {
 // TestTheArchitecturePageNamesEveryPublicPackage: a program's author looks
 // there for what there is.
 func TestTheArchitecturePageNamesEveryPublicPackage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "contributing", "architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestTheArchitecturePageNamesEveryPublicPackage(t *testing.T) {
 		}
 		seen++
 		if !strings.Contains(string(page), "`"+dir+"`") {
-			t.Errorf("docs/architecture.md does not name %s", dir)
+			t.Errorf("docs/contributing/architecture.md does not name %s", dir)
 		}
 	}
 	if seen < 30 {
@@ -77,7 +77,7 @@ func TestDocGoListsEveryFileOfTheRoot(t *testing.T) {
 	}
 	for _, file := range listed {
 		if !slices.Contains(files, file) {
-			t.Errorf("doc.go lists %s, which is no file of the package", file)
+			t.Errorf("doc.go lists %s, which is not a file of the package", file)
 		}
 	}
 }

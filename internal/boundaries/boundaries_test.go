@@ -20,9 +20,9 @@ import (
 // root is the repository, seen from this package.
 const root = "../.."
 
-// TestATaggedModuleUsesNoOthersInternals: a module with tags of its own is
-// built with whatever later version of its siblings a program asks for. Their
-// public packages keep their promises then; their internal ones make none.
+// TestATaggedModuleUsesNoOthersInternals: a module with its own tags is built
+// with whatever later version of its siblings a program asks for. Their public
+// packages keep their promises then; their internal ones make none.
 func TestATaggedModuleUsesNoOthersInternals(t *testing.T) {
 	modules := findModules(t)
 	for path, dir := range modules {
@@ -42,8 +42,8 @@ func TestATaggedModuleUsesNoOthersInternals(t *testing.T) {
 	}
 }
 
-// untagged reports whether the module in a directory is never tagged, as
-// docs/releasing.md says: it is built from this tree alone.
+// untagged reports whether the module in a directory is never tagged
+// (docs/contributing/releasing.md): it is built from this tree alone.
 func untagged(dir string) bool {
 	first, _, _ := strings.Cut(filepath.ToSlash(dir), "/")
 	return first == "test" || first == "tools" || first == "examples"

@@ -22,7 +22,7 @@ const (
 	natsModule = "github.com/nats-io/nats.go"
 )
 
-// A listedPackage is what go list -json tells of a package.
+// A listedPackage is a package as go list -json describes it.
 type listedPackage struct {
 	ImportPath   string
 	Standard     bool
@@ -51,7 +51,7 @@ func requiresNATSAlone(t *testing.T) {
 	for _, r := range mod.Require {
 		if !r.Indirect && r.Path != natsModule {
 			t.Errorf("go.mod requires %s: the root module requires %s and nothing else, tests included; "+
-				"what needs more belongs to a module of its own (test/ for servers, a nested module for an adapter)", r.Path, natsModule)
+				"code that needs more belongs to a separate module (test/ for servers, a nested module for an adapter)", r.Path, natsModule)
 		}
 	}
 }
@@ -71,11 +71,11 @@ func importsNATSAlone(t *testing.T, packages []listedPackage) {
 // only.
 func needStdAlone(t *testing.T) {
 	for pattern, reason := range map[string]string{
-		"./store":               "another system's store must pull in nothing of ours but these few types",
+		"./store":               "another system's store must pull in nothing of this module but these few types",
 		"./internal/machine":    "the core decides and does nothing, so that every world can be explored",
 		"./internal/record":     "every candidate decodes what strangers wrote: as little code as possible",
 		"./tasks/internal/core": "the dispatcher and the worker decide and do nothing, so that a simulation shows what they do",
-		"./tasks/wire":          "another transport or store of tasks must pull in nothing of ours but these types",
+		"./tasks/wire":          "another transport or store of tasks must pull in nothing of this module but these types",
 	} {
 		if !hasGoFiles(t, pattern) {
 			continue
@@ -168,8 +168,8 @@ func testFiles(t *testing.T) []string {
 	return filesOf(t, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 }
 
-// modfiles returns the go.mod files of all modules but that of the tools, which
-// nobody installs.
+// modfiles returns the go.mod files of all modules but the tools', which nobody
+// installs.
 func modfiles(t *testing.T) []string {
 	files := filesOf(t, func(name string) bool { return name == "go.mod" })
 	return slices.DeleteFunc(files, func(file string) bool { return fromRoot(t, file) == "tools/go.mod" })

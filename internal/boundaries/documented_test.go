@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestEveryExportedIdentifierIsDocumented demands a comment on what the linter
-// (revive's rule exported) passes over besides: a struct's fields, an
-// interface's methods, a group of names without a comment of its own. A comment
-// may stand above a run of names, which ends at an empty line.
+// TestEveryExportedIdentifierIsDocumented requires a comment also where the
+// linter (revive's rule exported) does not: on a struct's fields, an
+// interface's methods, a group of names without its own comment. A comment may
+// be above a run of names, which ends at an empty line.
 func TestEveryExportedIdentifierIsDocumented(t *testing.T) {
 	seen := 0
 	walk(t, root, func(path string) {

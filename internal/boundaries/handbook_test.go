@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// said is everything that the project's code can say, and what things are
-// called there.
+// said is all text that the project's code can print, and the names in it.
 type said struct {
 	texts []string
 	names map[string]bool
@@ -66,7 +65,7 @@ func (s *said) hear(n ast.Node) bool {
 	return true
 }
 
-// exists reports whether a quotation is a part of what is said, or a name, with
+// exists reports whether a quotation is a part of that text, or a name, with
 // dots perhaps.
 func (s *said) exists(quote string) bool {
 	for _, text := range s.texts {
@@ -85,21 +84,15 @@ func (s *said) exists(quote string) bool {
 	return true
 }
 
-// chapters returns the text of some chapters of docs/operations.md.
-func chapters(t *testing.T, names ...string) (text string) {
+// handbook returns the text of some pages below docs.
+func handbook(t *testing.T, pages ...string) (text string) {
 	t.Helper()
-	doc, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc = bytes.ReplaceAll(doc, []byte("\r\n"), []byte("\n"))
-	for _, name := range names {
-		_, rest, found := strings.Cut(string(doc), "\n## "+name+"\n")
-		if !found {
-			t.Fatalf("docs/operations.md has no chapter %q", name)
+	for _, page := range pages {
+		doc, err := os.ReadFile(filepath.Join(root, "docs", filepath.FromSlash(page)))
+		if err != nil {
+			t.Fatal(err)
 		}
-		chapter, _, _ := strings.Cut(rest, "\n## ")
-		text += chapter
+		text += string(bytes.ReplaceAll(doc, []byte("\r\n"), []byte("\n")))
 	}
 	return text
 }
@@ -110,19 +103,22 @@ var (
 	metric    = regexp.MustCompile("`(election_[a-z_]+)`")
 )
 
-func TestWhatTheHandbookQuotesIsWhatTheLibrarySays(t *testing.T) {
+func TestHandbookQuotesTheLibrary(t *testing.T) {
 	s := whatIsSaid(t)
-	text := chapters(t, "Troubleshooting", "What each warning means")
+	text := handbook(t, "operate/runbook.md", "reference/logs.md")
 	n := 0
 	for _, row := range firstCell.FindAllStringSubmatch(text, -1) {
 		for _, quote := range quotation.FindAllStringSubmatch(row[1], -1) {
 			n++
 			if !s.exists(quote[1]) {
-				t.Errorf("nothing in the code says %q", quote[1])
+				t.Errorf("the code does not contain %q", quote[1])
 			}
 		}
 	}
 	for _, name := range metric.FindAllStringSubmatch(text, -1) {
+		if strings.HasPrefix(name[1], "election_group_") || strings.HasPrefix(name[1], "election_observer_") {
+			continue // the exporter's, of another module: test/labs/metrics holds its alerts to them
+		}
 		n++
 		if !s.exists(name[1]) {
 			t.Errorf("there is no metric %s", name[1])
@@ -134,7 +130,7 @@ func TestWhatTheHandbookQuotesIsWhatTheLibrarySays(t *testing.T) {
 }
 
 func TestTheHandbookExplainsEveryNoteAndEveryEndOfATerm(t *testing.T) {
-	text := chapters(t, "What each warning means")
+	text := handbook(t, "reference/logs.md")
 	for name, value := range constants(parse(t, filepath.Join(root, "internal", "engine", "events.go")), "Note") {
 		if !strings.Contains(text, "\n| `"+value+"` | ") {
 			t.Errorf("no row for %s, %q", name, value)
@@ -154,9 +150,9 @@ func TestTheHandbookExplainsEveryNoteAndEveryEndOfATerm(t *testing.T) {
 	}
 }
 
-// Whoever reads a reason in a log, a list or a label looks it up there.
+// Readers of a log, a list or a label look up its reason there.
 func TestTheHandbookExplainsEveryReason(t *testing.T) {
-	text := chapters(t, "What each warning means")
+	text := handbook(t, "reference/logs.md")
 	values := constants(parse(t, filepath.Join(root, "internal", "machine", "event.go")), "Reason")
 	maps.Copy(values, constants(parse(t, filepath.Join(root, "internal", "leadership", "leadership.go")), "Reason"))
 	if len(values) < 30 {

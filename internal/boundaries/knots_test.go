@@ -65,11 +65,11 @@ func builtHere(path string) bool {
 			return false
 		}
 	}
-	return name != "on" // that of a build tag which tests set
+	return name != "on" // for a build tag which tests set
 }
 
-// A noImporter knows no package. What a file uses of others is of no concern
-// here, and what it uses of its own package is found without.
+// A noImporter knows no package. A file's use of other packages does not matter
+// here, and its use of its own package is found without an importer.
 type noImporter struct{}
 
 func (noImporter) Import(string) (*types.Package, error) { return nil, errors.New("not looked at") }

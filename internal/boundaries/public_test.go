@@ -85,7 +85,7 @@ func public(dir string) bool {
 		return false
 	case dir == "store": // a contract, whose implementations have examples
 		return false
-	case within(dir, "store/storetest/judge"): // for tests; that of store/storetest shows how
+	case within(dir, "store/storetest/judge"): // for tests; store/storetest shows how
 		return false
 	}
 	return true

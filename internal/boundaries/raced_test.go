@@ -13,7 +13,7 @@ import (
 func TestATestIsRunAgainWhereTheRaceDetectorFailed(t *testing.T) {
 	const crash = `echo 'ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346 "…" (tid=1)' >&2`
 	for name, c := range map[string]struct {
-		program    string // told which run it is
+		program    string // the program, and its run
 		runs, code int
 	}{
 		"that passes":               {"exit 0", 1, 0},

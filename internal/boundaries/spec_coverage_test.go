@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// A requirement is one row of docs/spec-coverage.md.
+// A requirement is one row of docs/evidence/coverage.md.
 type requirement struct {
 	section, number int
 	text            string
@@ -32,10 +32,10 @@ var (
 	testReference  = regexp.MustCompile("`(\\.[^ `]*) ([^`]+)`")
 )
 
-// TestEveryRequirementNamesTestsThatExist reads docs/spec-coverage.md: its
+// TestEveryRequirementNamesTestsThatExist reads docs/evidence/coverage.md: its
 // sections and rows are numbered without a gap, each row names at least one
-// test unless it says that it is not offered, and each named test is in the
-// files of its package.
+// test unless it is marked as not offered, and each named test is in the files
+// of its package.
 func TestEveryRequirementNamesTestsThatExist(t *testing.T) {
 	rows := requirements(t)
 	if len(rows) < 100 {
@@ -57,7 +57,7 @@ func TestEveryRequirementNamesTestsThatExist(t *testing.T) {
 // requirements reads the table and checks its numbers.
 func requirements(t *testing.T) (rows []requirement) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs", "spec-coverage.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "evidence", "coverage.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// A source is what the declarations of a package's test files say, by their
-// names.
+// A source is the declarations of a package's test files, by their names.
 type source struct {
 	dir       string
 	functions map[string]*ast.FuncDecl
@@ -96,8 +95,8 @@ func (s source) namesOf(arg ast.Expr, ranges map[string]*ast.RangeStmt, body *as
 	return names
 }
 
-// elements returns those of a literal, or of the variable of the package that
-// has it for its value.
+// elements returns the elements of a literal, or of the variable of the package
+// that has it for its value.
 func (s source) elements(e ast.Expr) []ast.Expr {
 	if id, ok := e.(*ast.Ident); ok {
 		e = s.variables[id.Name]
@@ -158,8 +157,7 @@ func texts(e ast.Expr) []string {
 	return nil
 }
 
-// Otherwise a requirement could name anything that some string of the package
-// happens to say.
+// Otherwise a requirement could name any string of the package.
 func TestOnlyWhatATestGivesToRunIsTheNameOfASubtest(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "x_test.go", `package x
 var cases = map[string]func(){"of a variable": nil}

@@ -3,7 +3,7 @@ package connstate
 
 import "github.com/seed-ff2cb582/leader/store"
 
-// WhenClosed calls f once the store's connection is closed for good, perhaps
+// WhenClosed calls f once the store's connection is permanently closed, perhaps
 // more than once, until stop is called.
 func WhenClosed(st store.Store, f func()) (stop func()) {
 	c, ok := st.(store.ConnReporter)

@@ -32,7 +32,7 @@ type Queue struct {
 	closed bool
 }
 
-// New returns an empty queue for the function. report is told of its panics.
+// New returns an empty queue for the function. report receives its panics.
 func New(deliver func(store.Entry), report func(value any, stack []byte)) *Queue {
 	q := &Queue{deliver: deliver, report: report, latest: make(map[string]store.Entry)}
 	q.ended.L = &q.mu
@@ -85,8 +85,7 @@ func (q *Queue) Wait() {
 	}
 }
 
-// starting stands for a runner that has not told its number yet. No goroutine
-// has it.
+// starting is a runner whose number is not known yet. No goroutine has it.
 const starting = ^uint64(0)
 
 // run delivers until nothing waits. A panic of the function is its owner's to
@@ -106,8 +105,7 @@ func (q *Queue) run() {
 	ended = true
 }
 
-// hand calls the function, once more if code of ours failed before it was
-// called.
+// hand calls the function, again if our own code failed before it was called.
 func (q *Queue) hand(e store.Entry) {
 	called := false
 	report := func(value any, stack []byte) { q.report(value, stack) }

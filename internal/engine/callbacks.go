@@ -15,11 +15,11 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/shield"
 )
 
-// callbacks are the program's, and the goroutines that call them: one for those
-// of a term, another for the news, so that neither waits for the other. A
-// leader does not wait for an OnLeaderChange that it does not act on. One that
-// blocks holds up its own queue alone, and never the loop, which renews
-// meanwhile.
+// callbacks holds the program's callbacks, and the goroutines that call them:
+// one for a term's callbacks, another for the news, so that neither waits for
+// the other. A leader does not wait for an OnLeaderChange that it does not act
+// on. A callback that blocks delays its own queue alone, and never the loop,
+// which renews meanwhile.
 type callbacks struct {
 	env *env
 
@@ -40,8 +40,8 @@ type callbacks struct {
 // memory by that, and the latest state it never misses.
 type watcher = latest.Queue[struct{}, leadership.Info]
 
-// add has register append a callback. Whoever reads a list takes the slice as
-// it is, and appending leaves what that holds alone: so a callback may register
+// add makes register append a callback. A reader of a list takes the slice as
+// it is, and appending does not change its content: so a callback may register
 // another.
 func (c *callbacks) add(register func()) {
 	c.mu.Lock()
@@ -53,17 +53,17 @@ func (c *callbacks) add(register func()) {
 // own return.
 func (c *callbacks) inside() bool { return c.terms.inside() || c.news.inside() }
 
-// ofTerm has do call the callbacks of a term. A panic of ours in it ends the
-// election, and calls instead, which may be nil, in the place of do. Panics of
-// the callbacks, and their runtime.Goexit, never come this far. What calls
-// instead ends work that was begun: OnDemote is owed for each OnPromote,
-// whatever we are.
+// ofTerm makes do call the callbacks of a term. A panic of our code in it ends
+// the election, and calls instead, which may be nil, in place of do. Panics of
+// the callbacks, and their runtime.Goexit, never come this far. instead ends
+// work that has started: OnDemote is owed for each OnPromote in every state of
+// this candidate.
 func (c *callbacks) ofTerm(do, instead func()) {
 	c.terms.put(ofTerm, c.delivery("callbacks", do, instead))
 }
 
-// ofNews has do call the callbacks of news. After a panic of ours nothing is
-// called instead: news begin nothing that would have to be ended.
+// ofNews makes do call the callbacks of news. After a panic of our code nothing
+// is called instead: news starts nothing that would have to be ended.
 func (c *callbacks) ofNews(kind callKind, do func()) {
 	c.news.put(kind, c.delivery("news", do, nil))
 }
@@ -85,14 +85,14 @@ func (c *callbacks) delivery(what string, do, instead func()) func() {
 	}
 }
 
-// promote calls OnPromote for a term, unless that is over already: a callback
-// is never told of a term that it could only act on too late.
+// promote calls OnPromote for a term, unless the term is over already: a
+// callback never learns of a term too late to act on it.
 func (c *callbacks) promote(w *window) {
 	if w.promoted || !w.open() {
 		return
 	}
-	// Before the callbacks, since one that panics or exits half-way has begun
-	// work, too, which is to be demoted.
+	// Before the callbacks, since a callback that panics or exits half-way has
+	// started work, too, which has to be demoted.
 	w.promoted = true
 	begun := time.Now()
 	// For outlivedText: an OnPromote that waits for OnDemote looks from outside
@@ -102,9 +102,9 @@ func (c *callbacks) promote(w *window) {
 	defer c.promoting.Store(false)
 	defer func() { c.env.report.callback(Callback{Kind: "promote", Term: w.term, Took: time.Since(begun)}) }()
 	report := c.env.report.panicked("OnPromote")
-	// A panic has the candidate leave as a resignation does, since work that
-	// failed to begin is no reason to hold the record. runtime.Goexit counts as
-	// one.
+	// After a panic the candidate leaves as in a resignation, since work that
+	// failed to start does not justify holding the record. runtime.Goexit
+	// counts as a panic.
 	fail := func(value any, stack []byte) {
 		report(value, stack)
 		c.env.inbox.event(machine.Event{
@@ -174,8 +174,8 @@ func (c *callbacks) tellCampaign(r machine.Reason) {
 	c.ofNews(ofCampaign, func() { callEach(calls, ignore) })
 }
 
-// tellLeader tells those who observe and OnLeaderChange. Both under one lock,
-// so that a reader who begins to watch meanwhile misses nothing: see watch.
+// tellLeader notifies observers and OnLeaderChange. Both happen under one lock,
+// so that a reader that starts to watch meanwhile misses nothing: see watch.
 func (c *callbacks) tellLeader(info leadership.Info) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,8 +215,8 @@ func (c *callbacks) observe(ctx context.Context, present func() leadership.Info,
 			case <-done:
 				ended = true
 			}
-			// After the end, too, for what the election told last: done is
-			// closed when all is told, and select chooses by chance.
+			// After the end, too, deliver the election's last news: done is
+			// closed when all has been delivered, and select chooses by chance.
 			if info, ok := w.Take(); ok && !yield(info) || ended {
 				return
 			}
@@ -228,8 +228,8 @@ func (c *callbacks) watch(present func() leadership.Info) *watcher {
 	w := latest.New[struct{}, leadership.Info]()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// With the lock, which tellLeader needs: a state that is older than one
-	// told meanwhile must not take its place.
+	// With the lock, which tellLeader needs: an older state must not replace a
+	// state that was delivered meanwhile.
 	w.Put(struct{}{}, present())
 	if c.watchers == nil {
 		c.watchers = map[*watcher]struct{}{}
@@ -244,9 +244,9 @@ func (c *callbacks) unwatch(w *watcher) {
 	delete(c.watchers, w)
 }
 
-// outlivedText says which callback has outlived DemoteTimeout, and what to do
-// about it. OnPromote often waits for what OnDemote is to do, and both then
-// wait for ever.
+// outlivedText names the callback that has outlived DemoteTimeout, and the
+// remedy. OnPromote often waits for what OnDemote would do, and both then wait
+// for ever.
 func (c *callbacks) outlivedText() string {
 	timeout := c.env.cfg.DemoteTimeout
 	if !c.promoting.Load() {

@@ -13,13 +13,14 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/controlrecord"
 	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/process"
 	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
 // A Candidate is one candidate of one election. Its methods may be called
-// concurrently and, unless they say otherwise, from within callbacks; those
-// with a counterpart in leader.Election are described there.
+// concurrently and, unless documented otherwise, from within callbacks;
+// leader.Election documents the methods that have a counterpart there.
 type Candidate struct {
 	env
 
@@ -28,7 +29,7 @@ type Candidate struct {
 	io        storeIO
 	loop      loop
 	done      chan struct{}
-	// closed is set when the store was found closed for good, before anybody
+	// closed is set when the store was found permanently closed before anybody
 	// had asked for a stop. It ends the election, as broken does.
 	closed  atomic.Pointer[failure]
 	overran atomic.Bool // a callback outlived DemoteTimeout
@@ -39,7 +40,7 @@ type Candidate struct {
 	waiting int16 // calls that wait for the end of a stop; small, since there are many candidates
 }
 
-// StopOptions say how to stop: see leader.StopOptions.
+// StopOptions is the counterpart of leader.StopOptions.
 type StopOptions struct {
 	DeleteKey     bool
 	WaitForDemote bool
@@ -53,7 +54,7 @@ func New(st store.Store, cfg Config) *Candidate {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	c := &Candidate{env: env{cfg: cfg, clock: newClock(cfg.HeartbeatInterval), inbox: newInbox()}, done: make(chan struct{})}
+	c := &Candidate{env: env{cfg: cfg, process: process.ID(), clock: newClock(cfg.HeartbeatInterval), inbox: newInbox()}, done: make(chan struct{})}
 	c.report = reporter{log: log.With("group", cfg.Group, "instance", cfg.InstanceID), hooks: cfg.Hooks, inbox: c.inbox}
 	// What PerElection returns is not known before the start, and may have such
 	// a hook.
@@ -73,6 +74,10 @@ func New(st store.Store, cfg Config) *Candidate {
 // SetMachine has the candidate run on a machine of a simulation, whose
 // monotonic clock showed 0 at origin. It must be called before Start.
 func (c *Candidate) SetMachine(origin time.Time, m Machine) { c.clock = clock{origin, m} }
+
+// SetProcess has the candidate run in another process, as far as drains are
+// concerned. It must be called before Start.
+func (c *Candidate) SetProcess(id string) { c.process = id }
 
 // Group is the group's name.
 func (c *Candidate) Group() string { return c.cfg.Group }
@@ -115,8 +120,8 @@ func (c *Candidate) window() (*window, time.Time) {
 }
 
 // Leader returns who leads now, as far as this candidate knows. The snapshot
-// stays as it is when a lease has run out and no step follows, so it is told as
-// of now.
+// does not change when a lease has run out and no step follows, so Leader
+// evaluates it as of now.
 func (c *Candidate) Leader() (info leadership.Info) {
 	if !c.self(&info) {
 		info = c.snap.Load().leader.AsOf(c.clock.present())
@@ -140,7 +145,7 @@ func (c *Candidate) self(info *leadership.Info) bool {
 	return true
 }
 
-// A Status is what a candidate knows at one instant. The fields are those of
+// A Status is what a candidate knows at one instant. The fields match
 // leader.ElectionStatus.
 type Status struct {
 	Address          string
@@ -203,8 +208,8 @@ func (c *Candidate) Start(ctx context.Context) error {
 }
 
 // StartApart is Start for a caller that stops the election itself when ctx is
-// done, in a way of its own. The end of ctx ends the check of the store, in
-// which nothing is held yet, and nothing after that.
+// done, in its own way. The end of ctx ends the check of the store, in which
+// nothing is held yet, and nothing after that.
 func (c *Candidate) StartApart(ctx context.Context) error {
 	return c.start(ctx, context.WithoutCancel(ctx))
 }
@@ -237,8 +242,8 @@ func (c *Candidate) ClaimStart() error {
 	return nil
 }
 
-// CheckStore has the store checked, and returns what that says of an election
-// on it. A panic of ours in it ends the election.
+// CheckStore checks the store, and returns the conditions of an election on it.
+// A panic of our code in it ends the election.
 func (c *Candidate) CheckStore(ctx context.Context) (conditions Conditions, err error) {
 	err = OutcomeOfPanic("Check")
 	c.guard("check", func() { conditions, err = c.io.check(ctx) })
@@ -266,19 +271,20 @@ func (c *Candidate) Proceed(ctx context.Context, conditions Conditions, err erro
 	return nil
 }
 
-// neverRan ends an election that was stopped before its goroutine began.
-// Whoever waits for its end is answered by it as by any other. Nothing is told
-// to hooks, which begin with the loop.
+// neverRan ends an election that was stopped before its goroutine started.
+// Callers that wait for its end return as for any other. Hooks are not
+// notified, since they start with the loop.
 func (c *Candidate) neverRan() {
 	c.snap.Store(&snapshot{state: machine.Ended, at: time.Now(), reason: machine.ReasonStopped, leader: c.snap.Load().leader})
 	c.loop.dispose()
 	close(c.done)
 }
 
-// Done returns a channel that is closed when the election has ended for good.
+// Done returns a channel that is closed when the election has ended
+// permanently.
 func (c *Candidate) Done() <-chan struct{} { return c.done }
 
-// Over reports whether the election has ended for good.
+// Over reports whether the election has ended permanently.
 func (c *Candidate) Over() bool {
 	select {
 	case <-c.done:
@@ -313,18 +319,18 @@ func (c *Candidate) Ended() error {
 	return nil
 }
 
-// Sever tells the candidate that its store is closed for good. A manager of
-// roles calls it when one of its candidates has found that out.
+// Sever informs the candidate that its store is permanently closed. A manager
+// of roles calls it when one of its candidates has found that out.
 func (c *Candidate) Sever(cause error) {
 	if c.BreakOff(cause) {
 		c.inbox.put(&message{closed: cause})
 	}
 }
 
-// BreakOff marks the election as ended by its store, which is closed for good,
-// unless somebody has asked for a stop. It reports whether it is so marked. A
-// stop that was asked for before stays one, and ends without an error: the
-// program wanted the end.
+// BreakOff marks the election as ended by its store, which is permanently
+// closed, unless somebody has asked for a stop. It reports whether the election
+// is marked so. A stop that was asked for before stays a stop, and ends without
+// an error: the program wanted the end.
 func (c *Candidate) BreakOff(cause error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -354,7 +360,7 @@ func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStopTimeout, err)
 	}
-	// Both errors: one says that work may go on, the other why the election
+	// Both errors: one means that work may go on, the other why the election
 	// ended.
 	if opts.WaitForDemote && c.overran.Load() {
 		if err := c.Err(); err != nil {
@@ -393,8 +399,9 @@ func (c *Candidate) wait(more int16) int16 {
 	return c.waiting
 }
 
-// awaitStop waits for the end of the election. If that is not wanted, it is
-// enough that the term is over for readers, and its work told to stop.
+// awaitStop waits for the end of the election. If the caller does not want
+// that, awaitStop only waits until the term is over for readers and its work
+// has been asked to stop.
 func (c *Candidate) awaitStop(ctx context.Context, end bool) error {
 	if !end {
 		return c.await(ctx, "", func(s *machine.State) (bool, error) { return s.Phase > machine.Holding, nil })
@@ -411,9 +418,9 @@ func (c *Candidate) awaitStop(ctx context.Context, end bool) error {
 	}
 }
 
-// AskStop tells the loop to stop, and reports whether there is one. It waits
-// for nothing, so that a manager asks all its candidates before it waits for
-// any, and the loop itself may call it.
+// AskStop asks the loop to stop, and reports whether there is one. It does not
+// wait, so that a manager asks all its candidates before it waits for any, and
+// the loop itself may call it.
 func (c *Candidate) AskStop(release bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -437,9 +444,9 @@ func (c *Candidate) AskStop(release bool) bool {
 	return true
 }
 
-// Bar keeps the candidate from campaigning, or ends that, as the event says. It
-// does not block. It is a manager's, for what holds for all its roles or for
-// room among them.
+// Bar keeps the candidate from campaigning, or ends that, as the event defines.
+// It does not block. Managers use it for conditions that hold for all their
+// roles, or for room among them.
 func (c *Candidate) Bar(ev machine.Event) { c.inbox.event(ev) }
 
 // Report has the candidate report a note, and reports whether it will: it does
@@ -525,8 +532,8 @@ func (c *Candidate) leave(ctx context.Context, term uint64, x machine.Exit) erro
 		return nil // the release follows when the callback that calls us has returned
 	}
 	err := c.await(ctx, machine.Release.String(), func(s *machine.State) (bool, error) {
-		// Not only until the term is over: whoever hands over wants the record
-		// to be free.
+		// Not only until the term is over: the caller of a handover wants the
+		// record to be free.
 		over := s.Phase != machine.Draining && s.Phase != machine.Releasing
 		return over && (s.Phase != machine.Holding || s.Grant.Term != term), nil
 	})
@@ -599,8 +606,8 @@ func (c *Candidate) await(ctx context.Context, kind string, done func(*machine.S
 	case <-c.done:
 		return nil
 	case <-ctx.Done():
-		// The end of a context says nothing of why. What failed meanwhile most
-		// often does, such as a bucket that was deleted.
+		// The end of a context does not explain the failure. A store failure in
+		// the meantime most often does, such as a deleted bucket.
 		if f := c.report.lastErr.Load(); kind != "" && f != nil && !f.at.Before(begun) {
 			return fmt.Errorf("%w: %w", ctx.Err(), f.err)
 		}

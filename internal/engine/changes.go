@@ -5,12 +5,11 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/record"
 )
 
-// changes counts how often a group got another leader, and remembers since when
-// the latest claim stands. A claim replaces a record that its writer has read,
-// so each says one more than that; nothing but what people are shown depends on
-// it.
+// changes counts how often a group got another leader, and remembers the time
+// of the latest claim. A claim replaces a record that its writer has read, so
+// each claim adds one; nothing but what people see depends on it.
 type changes struct {
-	kept uint64 // what the latest record said before a deletion or garbage
+	kept uint64 // the latest record's count before a deletion or garbage
 
 	// Of the latest claim: its count and its time hold for all that is written
 	// in its term, and for each attempt.
@@ -20,11 +19,11 @@ type changes struct {
 	acquired record.Moment
 }
 
-// tells reports whether what is seen is a record or a vacancy, which say how
-// many leaders there were.
+// tells reports whether the register holds a record or a vacancy, which contain
+// the number of leaders so far.
 func tells(k machine.Kind) bool { return k == machine.Held || k == machine.Vacant }
 
-// claim takes in a claim that replaces what is seen, which said so many.
+// claim counts a claim that replaces seen, whose count is said.
 func (c *changes) claim(a *machine.Action, seen machine.Kind, said uint64) {
 	if a.Rec.Token == c.token && a.Expected == c.expected {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/record"
 )
 
-func TestEachWriteSaysWhichTermItIsAboutAndSinceWhen(t *testing.T) {
+func TestEachWriteStatesItsTermAndBeginning(t *testing.T) {
 	before := record.Record{Token: "before", Transitions: 3, Acquired: 100}
 	c := &changes{token: "ours", claimed: 4, acquired: 200}
 	for name, w := range map[string]struct {

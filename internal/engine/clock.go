@@ -11,7 +11,7 @@ import (
 // has the timers that the protocol rests on.
 type clock struct {
 	origin time.Time
-	// machine, set by simulations alone, has clocks of its own.
+	// machine, set by simulations alone, has its own clocks.
 	machine Machine
 }
 
@@ -29,8 +29,8 @@ const maxGrid = 64 * time.Millisecond
 // heartbeat by 32 at least, so that renewals of long leases do not meet in too
 // few instants.
 //
-// A process that leads a thousand groups would else wake for each of them, and
-// to wake costs as much as all the rest of a renewal (decision 12).
+// Otherwise a process that leads a thousand groups would wake for each of them,
+// and to wake costs as much as all the rest of a renewal (decision 12).
 func grid(heartbeat time.Duration) time.Duration {
 	g := heartbeat / 32
 	for g > maxGrid {
@@ -39,8 +39,8 @@ func grid(heartbeat time.Duration) time.Duration {
 	return g
 }
 
-// A Machine is a machine of a simulation. Its clocks run at a rate of their
-// own, leap, and stand still while it is suspended, and its timers with them.
+// A Machine is a machine of a simulation. Its clocks run at their own rate,
+// leap, and stop while it is suspended, as do its timers.
 type Machine interface {
 	// Now reads the monotonic and the wall clock.
 	Now() machine.Instant
@@ -48,8 +48,8 @@ type Machine interface {
 	BootNow() int64
 	// Awake waits for the end of a suspension.
 	Awake()
-	// Timer and Alarm return timers on the monotonic clock and on that of boot.
-	// They are not set.
+	// Timer and Alarm return timers on the monotonic clock and on the clock of
+	// boot time. They are not set.
 	Timer(f func()) Timer
 	Alarm(f func()) Alarm
 }
@@ -94,7 +94,7 @@ func (c clock) boot() int64 {
 	return boottime.Now()
 }
 
-// awake waits until this machine runs, where it can be told otherwise.
+// awake waits until this machine runs, where a suspension can be noticed.
 func (c clock) awake() {
 	if c.machine != nil {
 		c.machine.Awake()

@@ -13,7 +13,7 @@ import (
 )
 
 // A Config describes one candidate. The caller has validated it and has filled
-// in the defaults; leader.ElectionConfig says what each setting means.
+// in the defaults; leader.ElectionConfig documents each setting.
 type Config struct {
 	Group             string
 	InstanceID        string
@@ -33,8 +33,8 @@ type Config struct {
 	// for never; ValidateAlways lets Do prove it before each operation.
 	ValidateEvery time.Duration
 
-	// One after the other they take a word, and a candidate has no room for
-	// more: see TestCandidateFillsItsSizeClass.
+	// Adjacent, they take one word, and a candidate has no room for more: see
+	// TestCandidateFillsItsSizeClass.
 	ValidateAlways bool
 	VersionPolicy  preference.Policy
 	AllowTakeover  bool
@@ -61,19 +61,19 @@ type Config struct {
 	Loss func(leadership.Term, machine.Reason) error
 	// Dispose, if not nil, ends what the candidate owns of the store.
 	Dispose func()
-	// Supervisor, if not nil, has a say in the election.
+	// Supervisor, if not nil, can withhold claims of the election.
 	Supervisor Supervisor
 }
 
-// A Supervisor runs several candidates that depend on one another, as those of
-// a role manager do. The loop of a candidate calls it; it must not block.
+// A Supervisor runs several candidates that depend on one another, as a role
+// manager does. The loop of a candidate calls it; it must not block.
 type Supervisor interface {
-	// Admit takes in how the candidate is about to stand. It reports whether
-	// there is room for a claim, and how long the claim must wait. If it must
-	// wait, or there is no room, the supervisor notes nothing; Settle follows
-	// with the state that came of that.
+	// Admit receives the state that the candidate is about to enter. It reports
+	// whether there is room for a claim, and how long the claim must wait. If
+	// it must wait, or there is no room, the supervisor notes nothing; Settle
+	// follows with the resulting state.
 	Admit(next *machine.State) (wait time.Duration, room bool)
-	// Settle takes in how the candidate stands.
+	// Settle receives the candidate's state.
 	Settle(next *machine.State)
 	// Gives reports whether a role that this instance leads is given to another
 	// that leads have of them, and counts it as given if so.
@@ -81,11 +81,11 @@ type Supervisor interface {
 	// Asks reports whether there will be room for a role that the candidate is
 	// about to ask the leader of a term for, and counts it as asked for if so.
 	Asks(term uint64) bool
-	// Stepped takes in what readers see after a step, and what observers were
-	// told.
+	// Stepped receives what readers see after a step, and what observers were
+	// notified of.
 	Stepped(View, leadership.Info)
-	// Ended takes in that the candidate has ended, and whether since the store
-	// is closed for good.
+	// Ended is called when the candidate has ended. closed means that it ended
+	// because the store is permanently closed.
 	Ended(closed bool)
 	// Warns reports whether a warning is to be reported: all roles have the
 	// same store, and most have the same rivals.
@@ -98,7 +98,7 @@ type View struct {
 	Barred machine.Reason
 }
 
-// Grace says whether a new leader cools down before it is promoted.
+// Grace controls whether a new leader cools down before it is promoted.
 type Grace uint8
 
 // The settings of Grace: see leader.AcquireGrace.
@@ -108,7 +108,7 @@ const (
 	GraceOff
 )
 
-// Forever stands for all longer times: an instant so much later still does not
+// Forever replaces all longer times: an instant so much later still does not
 // overflow.
 const Forever = 100 * 365 * 24 * time.Hour
 
@@ -139,7 +139,7 @@ func (c *Config) Protocol(coolDown bool) machine.Machine {
 	}
 }
 
-// Conditions are what the check of the store says of an election on it.
+// Conditions are the result of the check of the store for an election on it.
 type Conditions struct {
 	machine.Machine
 	// doubt is for how long from the start on somebody may lead by a record
@@ -156,9 +156,10 @@ func (c *Config) conditions(report store.Report) Conditions {
 	return Conditions{m, c.doubt(report.Age)}
 }
 
-// foreignTTL is how long a lease may be of which the record says nothing, 0 if
-// nobody knows: then it counts as TTL, and a warning says so. A leader by a
-// record of another program has to write it again before the store drops it.
+// foreignTTL bounds a lease whose record does not contain its length, 0 if the
+// length is unknown: then it counts as TTL, and a warning is logged. A leader
+// by a record of another program has to write it again before the store drops
+// it.
 func (c *Config) foreignTTL(maxAge time.Duration) time.Duration {
 	switch {
 	case maxAge <= 0:

@@ -13,14 +13,14 @@ type control struct {
 	last     *record.Control // the latest that could be read, nil if that asks for nothing
 	revision uint64          // of the one that was delivered last
 	// informBy is when the election goes on without knowing the control record
-	// (monotonic), 0 without that. What it says comes with the watch; it may be
-	// one that this candidate may not read.
+	// (monotonic), 0 if there is no limit. The watch delivers the control
+	// record; this candidate may lack the right to read it.
 	informBy int64
 }
 
 // uninformedUntil is when a candidate that has just started campaigns although
 // it has not read the control record: one TTL after its watch began, since it
-// may lack the right to read it (docs/protocol.md).
+// may lack the right to read it (docs/reference/protocol.md).
 func (l *loop) uninformedUntil() int64 {
 	if l.control.informBy == 0 || l.state.Barred&machine.Uninformed == 0 {
 		return machine.Never
@@ -33,7 +33,7 @@ func (l *loop) uninformedUntil() int64 {
 // we do not know it yet.
 func (l *loop) observeControl(entry store.Entry) {
 	c, ok := record.ReadControl(entry)
-	again := entry.Revision == l.control.revision // a poll says again what was heard and judged
+	again := entry.Revision == l.control.revision // a poll repeats an entry that was judged already
 	l.control.revision = entry.Revision
 	if !ok {
 		l.malformed(again)
@@ -67,8 +67,9 @@ func (l *loop) malformed(again bool) {
 	l.note(Note{At: time.Now(), Kind: NoteMalformed, Text: text})
 }
 
-// pause bars the candidate while a pause stands, which has a holder leave, too.
-// A pause over a pause changes nothing: the one that was obeyed says why.
+// pause bars the candidate while a pause is in force, which makes a holder
+// leave, too. A pause over a pause changes nothing: the reason is the first
+// pause's.
 func (l *loop) pause(p *record.Pause) {
 	switch {
 	case p == nil:
@@ -121,16 +122,17 @@ func (l *loop) grant(last *record.Control) {
 	l.step(&machine.Event{Kind: machine.Asked, Term: req.Term, Exit: x})
 }
 
-// hear takes in what a candidate says of its standing, as the leader that it
-// says it to. Its next renewal shows that to all, so that each knows whom to
-// let go first.
+// hear records a candidate's priority, which the candidate sent to this leader.
+// The leader's next renewal shows it to all, so that each knows which
+// candidates go first.
 func (l *loop) hear(s *record.Stand) {
 	if s == nil || l.state.Phase != machine.Holding || s.Term != l.state.Grant.Term || s.ID == l.cfg.InstanceID {
 		return
 	}
 	l.known = l.known.Heard(l.cfg.VersionPolicy, standingOf(s))
 	// Not while it cools down: it does not lead yet. Its successor would cool
-	// down anew, and might be asked in its turn, with nobody ever leading.
+	// down again, and might be asked in its turn, without any leader in
+	// between.
 	if l.state.Grant.Promoted && l.grants(s, l.since, l.now()) {
 		l.step(&machine.Event{Kind: machine.Asked, Term: s.Term, Exit: machine.Exit{
 			Reason: machine.ReasonOutranked, By: s.ID, Successor: s.ID,

@@ -17,14 +17,14 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// blowUp has the election's goroutine panic in code of ours.
+// blowUp makes the election's goroutine panic in our own code.
 func blowUp(e *Candidate) {
 	e.inbox.put(&message{wait: &waiter{done: func(*machine.State) (bool, error) { panic("boom") }}})
 }
 
-// A panic of ours ends the election, and nothing else: first the window, then
-// the work, then all the rest. The record is left to expire.
-func TestAPanicOfOursEndsTheElectionAndNotTheProcess(t *testing.T) {
+// A panic of our code ends the election, and nothing else: first the window,
+// then the work, then all the rest. The record is left to expire.
+func TestInternalPanicEndsTheElectionAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		var mu sync.Mutex
@@ -77,7 +77,7 @@ func TestAPanicOfOursEndsTheElectionAndNotTheProcess(t *testing.T) {
 		}
 		slices.Sort(told)
 		if want := []string{"DEMOTED -> STOPPED", "LEADER -> DEMOTED", "demoted", "note"}; !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
+			t.Errorf("got %q, want %q", told, want)
 		}
 		if after, _ := st.Get(t.Context(), "g"); after.Revision != before.Revision {
 			t.Errorf("something was written by a broken core: %s", after.Value)
@@ -85,8 +85,8 @@ func TestAPanicOfOursEndsTheElectionAndNotTheProcess(t *testing.T) {
 	})
 }
 
-// The goroutine may be stuck in a hook while another one of ours panics: the
-// window closes at once all the same.
+// The goroutine may be stuck in a hook while another of our goroutines panics:
+// the window closes at once all the same.
 func TestAPanicBesideAStuckGoroutineClosesTheWindowAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -143,7 +143,7 @@ func TestTermThatEndsBeforeItsCallbackIsNeitherPromotedNorDemoted(t *testing.T) 
 }
 
 // A probe goes on asking an election that has ended.
-func TestNothingPilesUpInAnElectionThatHasEnded(t *testing.T) {
+func TestEndedElectionQueuesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(memstore.New(), testConfig())
 		if err := e.Start(t.Context()); err != nil {
@@ -160,8 +160,8 @@ func TestNothingPilesUpInAnElectionThatHasEnded(t *testing.T) {
 	})
 }
 
-// A program that waits for its resignation is told that nothing was released.
-func TestAResignationThatACrashCutsShortSaysSo(t *testing.T) {
+// A program that waits for its resignation learns that nothing was released.
+func TestResignReportsACrashDuringTheResignation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(memstore.New(), testConfig())
 		e.OnTerm(func(context.Context, leadership.Term) {})

@@ -15,8 +15,8 @@
 //   - env.go, config.go: what all parts share
 //   - changes.go: how often a group got another leader
 //   - storeio.go: calls to the store, the watch, the connection
-//   - health.go, takeover.go, peers.go: one concern each; none of them knows the
-//     loop
+//   - health.go, drain.go, takeover.go, peers.go: one concern each; none of them
+//     knows the loop
 //   - loop.go, control.go, view.go: the goroutine, requests, what readers see
 //   - candidate.go, validation.go: what the public package calls
 //

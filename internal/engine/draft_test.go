@@ -10,9 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// What a candidate remembers of its latest write is of use until the record
-// shows what became of that. Thousands of leaders keep nothing between two
-// renewals.
+// A candidate remembers its latest write until the record shows the outcome.
+// Thousands of leaders keep nothing between two renewals.
 func TestLatestWriteIsForgottenWhenTheRecordShowsWhatBecameOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeam(t, t.Name())

@@ -11,7 +11,7 @@ import (
 )
 
 // Where our code panics after OnDemote, the demotion is asked for again.
-func TestTheEndOfATermIsToldOnce(t *testing.T) {
+func TestEndOfATermIsReportedOnce(t *testing.T) {
 	c := New(memstore.New(), testConfig())
 	told := 0
 	c.OnDemote(func() { told++ })
@@ -19,12 +19,12 @@ func TestTheEndOfATermIsToldOnce(t *testing.T) {
 	c.callbacks.demote(w)
 	c.callbacks.demote(w)
 	if told != 1 {
-		t.Errorf("told %d times", told)
+		t.Errorf("notified %d times", told)
 	}
 }
 
 // A second answer would come while the work of a later term is under way, and
-// say that this has ended.
+// would end that work's term by mistake.
 func TestTwoDemotionsInARowHaveOneAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeam(t, "two demotions")
@@ -46,9 +46,9 @@ func TestTwoDemotionsInARowHaveOneAnswer(t *testing.T) {
 	})
 }
 
-// What was said to the leader of an earlier term, or to another leader, is none
-// of this one's. A leader that heard itself would hand over to itself.
-func TestALeaderHearsWhatIsSaidToItInThisTerm(t *testing.T) {
+// Messages to the leader of an earlier term, or to another leader, are not for
+// this one. A leader that heard its own message would hand over to itself.
+func TestLeaderAcceptsStandingsOfItsOwnTermOnly(t *testing.T) {
 	other := record.Stand{ID: "b", Term: 7, Priority: 1}
 	for name, c := range map[string]struct {
 		change func(*loop, *record.Stand)

@@ -26,9 +26,13 @@ type env struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
+	process string // see package process
+	// leaveDrain is nil before the drain of the instance is followed.
+	leaveDrain func()
+
 	// current is the present term, nil without one.
 	current atomic.Pointer[window]
-	// broken is how code of ours panicked, if it did. It ends the election.
+	// broken describes a panic of our own code. It ends the election.
 	broken atomic.Pointer[failure]
 }
 
@@ -62,7 +66,7 @@ func (e *env) crash(what string, value any, stack []byte) {
 	e.report.panicked(what)(value, stack)
 }
 
-// crashed reports whether code of ours panicked. The loop asks before it acts
+// crashed reports whether our own code panicked. The loop asks before it acts
 // for the core, in which the fault may be.
 func (e *env) crashed() bool { return e.broken.Load() != nil }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The errors of a candidate. Package leader documents them, and exports these
-// very values: so errors.Is finds them whoever returns them, a candidate or a
-// manager of many.
+// The errors of a candidate. Package leader documents them, and exports the
+// same values: so errors.Is finds them, whether a candidate or a manager of
+// many returned them.
 var (
 	ErrAlreadyStarted = errors.New("leader: election already started")
 	ErrNotStarted     = errors.New("leader: election not started")
@@ -89,13 +89,13 @@ const (
 	NoteClosed       = "closed"
 )
 
-// callRead is the kind of the calls that are no write of the core.
+// callRead is the kind of all calls but the core's writes.
 const callRead = "read"
 
-// Hooks tell the outside what a candidate does. Nil means off. See
-// leader.Hooks. All but Callback are called by the loop: one that blocks holds
-// up renewals with all the rest. The term then ends by the window's own timer,
-// and not when the loop gets to it.
+// Hooks report the actions of a candidate to the outside. Nil means off. See
+// leader.Hooks. The loop calls all but Callback: a hook that blocks delays
+// renewals with all the rest. The term then ends by the window's own timer, and
+// not when the loop gets to it.
 type Hooks struct {
 	Transition  func(Transition)
 	Call        func(Call)
@@ -104,9 +104,9 @@ type Hooks struct {
 	TermContext func(ctx context.Context, term leadership.Term) context.Context
 }
 
-// A Transition is a change of state. The fields are those of leader.Transition.
-// Term is of ours and set where a term of ours begins or ends; LeaderID and
-// LeaderTerm are of whoever leads.
+// A Transition is a change of state. The fields match leader.Transition. Term
+// is set where a term of this candidate begins or ends; LeaderID and LeaderTerm
+// describe the current leader.
 type Transition struct {
 	At          time.Time
 	Event       Event
@@ -119,9 +119,9 @@ type Transition struct {
 	Correlation string
 }
 
-// A Call is a call to the store that ended. The fields are those of
-// leader.Call. The loop sets Correlation when it hears of the call: it alone
-// knows the claim that is under way.
+// A Call is a call to the store that ended. The fields match leader.Call. The
+// loop sets Correlation when it hears of the call: it alone knows the claim
+// that is under way.
 type Call struct {
 	Kind        string
 	Sent        time.Time
@@ -131,8 +131,8 @@ type Call struct {
 	Correlation string
 }
 
-// A Note is something noteworthy. The fields are those of leader.Note. Any
-// goroutine may have made it. The loop reports it, and sets Correlation then.
+// A Note is something noteworthy. The fields match leader.Note. Any goroutine
+// may have made it. The loop reports it, and sets Correlation then.
 type Note struct {
 	At          time.Time
 	Kind        string
@@ -141,24 +141,23 @@ type Note struct {
 	Correlation string
 }
 
-// A Callback is a callback that returned. The fields are those of
-// leader.Callback.
+// A Callback is a callback that returned. The fields match leader.Callback.
 type Callback struct {
 	Kind string
 	Term leadership.Term
 	Took time.Duration
 }
 
-// A failure is an error of a call to the store, and when it came. By the time
-// whoever waits tells one that came meanwhile from an older one.
+// A failure is an error of a call to the store, and its time. By the time, a
+// waiting caller distinguishes a new failure from an older one.
 type failure struct {
 	err error
 	at  time.Time
 }
 
 // outcomeOf translates an outcome of the store for the core, which knows no
-// store. One that it does not know is Unknown, as package store says of all
-// doubt.
+// store. An outcome that outcomeOf does not know is Unknown, as package store
+// requires in doubt.
 func outcomeOf(o store.Outcome) machine.Outcome {
 	switch o {
 	case store.OK:

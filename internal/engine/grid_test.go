@@ -24,7 +24,7 @@ func TestAGridIsShortAndDividesTheHeartbeat(t *testing.T) {
 }
 
 // Clocks that are made at any time show a multiple of a grid at one instant.
-// This process may be held up while it makes one, which then stands alone.
+// This process may be held up while it makes one clock, which then differs.
 func TestClocksOfAProcessAgreeOnTheGrid(t *testing.T) {
 	const clocks, heartbeat = 21, 100 * time.Millisecond
 	var all [clocks]clock

@@ -12,23 +12,23 @@ import (
 // Panics end in one of three places. Every goroutine that this package starts
 // runs under one of them:
 //
-//   - env.guard, for code of ours: a panic ends the election.
+//   - env.guard, for our own code: a panic ends the election.
 //   - reporter.hook and shield.Call, for functions of the program: a panic is
 //     reported.
 //   - guardedStore, for a store, which others may have written: a panic is a
 //     call whose outcome is unknown.
 
-// A guardedStore is a store whose panics are calls with an unknown outcome. Of
-// what a store may be able to do besides, it guards each ability by a method.
-// It is not one of store.AsyncWriter, Watcher and so on, since it would then
-// seem able to do what the store cannot.
+// A guardedStore is a store whose panics are calls with an unknown outcome. It
+// guards each optional ability of a store by a method. It does not implement
+// store.AsyncWriter, Watcher and so on, since it would then seem able to do
+// what the store cannot.
 type guardedStore struct {
 	st     store.Store
 	report *reporter
 }
 
-// OutcomeOfPanic is the error of a call to the store that panicked. Unknown,
-// since nobody can say how far the call had got: the write may be on its way.
+// OutcomeOfPanic is the error of a call to the store that panicked. The outcome
+// is Unknown, because the write may be on its way.
 func OutcomeOfPanic(method string) error {
 	return fmt.Errorf("%w: the store's %s panicked", store.ErrUnknown, method)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/shield"
 )
 
-// Health asks a program whether it is fit to lead, and tells of each change of
+// Health asks a program whether it is fit to lead, and reports each change of
 // the verdict. The fields are set before Follow. A candidate has one, or a
 // manager one for all its roles.
 type Health struct {
@@ -30,8 +30,9 @@ type Health struct {
 }
 
 // Follow checks at every Interval until ctx is done. A check that hangs fails
-// again at every Interval, but no second one begins beside it. After a panic of
-// ours in it a manager of roles calls it again; a candidate's election ends.
+// again at every Interval, but no second check starts beside it. After a panic
+// of our code in it a manager of roles calls it again; a candidate's election
+// ends.
 func (h *Health) Follow(ctx context.Context) {
 	tick := time.NewTicker(h.Interval)
 	defer tick.Stop()
@@ -44,8 +45,8 @@ func (h *Health) Follow(ctx context.Context) {
 		faults.Point("health")
 		switch ok, came := next(ctx, verdict, tick.C); came {
 		case aVerdict:
-			// Not of one that hung: it was judged by that, and what it says in
-			// the end is of another time.
+			// Not after a hang: the check was judged by the hang, and its late
+			// result describes another time.
 			if !failed {
 				h.judge(ok)
 			}
@@ -113,7 +114,7 @@ func (h *Health) ask(ctx context.Context, verdict chan<- bool) {
 	}, h.Panicked("the health check"))
 }
 
-// healthy makes one check, and reports whether it passed. One that returns
+// healthy makes one check, and reports whether it passed. A check that returns
 // after its time has failed.
 func (h *Health) healthy(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
@@ -123,8 +124,8 @@ func (h *Health) healthy(ctx context.Context) bool {
 	return ok && ctx.Err() == nil
 }
 
-// judge counts failures in a row up to the bound, and no further: the bar is
-// told of once, when the count reaches it, and one success ends a row of any
+// judge counts failures in a row up to the bound, and no further: it sets the
+// bar once, when the count reaches the bound, and one success ends a row of any
 // length.
 func (h *Health) judge(ok bool) {
 	failures := h.failures

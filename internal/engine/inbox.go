@@ -20,8 +20,8 @@ type message struct {
 	wait       *waiter     // somebody who waits for a state from now on
 	note       *Note       // something to report
 	requested  *error      // how a takeover request ended
-	watched    bool        // the watch has begun
-	closed     error       // the store is closed for good
+	watched    bool        // the watch runs
+	closed     error       // the store is permanently closed
 }
 
 // A waiter waits for a state of the core. Its answer has room for one, so that
@@ -36,9 +36,9 @@ type waiter struct {
 // each of the two records it keeps the latest state alone: a store may skip
 // states anyway, and so a flood of foreign writes costs no memory.
 //
-// It must not block, for a store demands that of what it calls. And a hook,
-// which runs on the loop's goroutine, may put in a resignation, say, which that
-// goroutine alone takes out.
+// It must not block, because a store requires its functions not to block. And a
+// hook, which runs on the loop's goroutine, may put in a resignation, for
+// example, which that goroutine alone takes out.
 type inbox struct {
 	mu       sync.Mutex
 	messages []*message
@@ -66,7 +66,7 @@ func (in *inbox) observed(e store.Entry, control bool) {
 	})
 }
 
-// with changes the inbox and wakes the loop. One signal stands for any number
+// with changes the inbox and wakes the loop. A single signal covers any number
 // of changes, since the loop takes all that there is.
 func (in *inbox) with(f func()) {
 	in.change(f)
@@ -82,8 +82,8 @@ func (in *inbox) change(f func()) {
 	f()
 }
 
-// take empties the inbox. What is taken apart from the messages has no place in
-// their order; the loop decides which of them comes first.
+// take empties the inbox. The entries have no place in the order of the
+// messages; the loop decides which of them comes first.
 func (in *inbox) take() (messages []*message, group, control *store.Entry) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

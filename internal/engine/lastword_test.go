@@ -11,7 +11,7 @@ import (
 
 // The end of the election cuts calls off, and a count of failures is to show
 // what failed.
-func TestWhatTheEndCutsOffIsNoFailure(t *testing.T) {
+func TestCallInterruptedByTheEndIsNotAFailure(t *testing.T) {
 	released := machine.Seen{Kind: machine.Vacant, Rec: machine.Record{Token: "ours"}}
 	theirs := machine.Seen{Kind: machine.Vacant, Rec: machine.Record{Token: "theirs"}}
 	others := machine.Seen{Kind: machine.Held, Rec: machine.Record{Token: "theirs"}}

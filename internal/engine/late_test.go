@@ -52,9 +52,9 @@ type silent struct{}
 func (silent) Set(int64) {}
 func (silent) Stop()     {}
 
-// halt has call, of a candidate that leads, wait in the look at the clock of
-// that number until the term has ended and, if again is set, the next has begun.
-// It returns the term in which call was begun, and what call returned.
+// halt makes call, of a candidate that leads, wait in the clock reading of that
+// number until the term has ended and, if again is set, the next has started.
+// It returns the term in which call started, and the result of call.
 func halt(t *testing.T, looks int, again bool, call func(context.Context, *Candidate) error) (term leadership.Term, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,21 +99,21 @@ func halt(t *testing.T, looks int, again bool, call func(context.Context, *Candi
 func validated(ctx context.Context, c *Candidate) error { return c.ValidateToken(ctx) }
 
 // The renewals of the next term prove nothing of this one.
-func TestALaterTermProvesNothingOfThisOne(t *testing.T) {
+func TestLaterTermDoesNotValidateAnEarlierToken(t *testing.T) {
 	term, err := halt(t, 2, true, validated) // when the term is known, before the question is put
 	if l, ok := errors.AsType[*testLossError](err); !ok || l.term != term {
 		t.Errorf("%v", err)
 	}
 }
 
-// What was proved is of the past when the caller gets on.
+// A proof describes the past when the caller gets on.
 func TestAProofThatIsReadAfterTheTermIsNone(t *testing.T) {
 	if _, err := halt(t, 3, false, validated); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestDoBeginsNothingWhenTheTermHasEndedSinceTheProof(t *testing.T) {
+func TestDoDoesNotStartAfterItsTermHasEnded(t *testing.T) {
 	_, err := halt(t, 5, false, func(ctx context.Context, c *Candidate) error {
 		return c.Do(ctx, func(context.Context) error { return errors.New("begun") })
 	})
@@ -122,9 +122,9 @@ func TestDoBeginsNothingWhenTheTermHasEndedSinceTheProof(t *testing.T) {
 	}
 }
 
-// The end of the term reaches the context of an operation by a goroutine of its
-// own, and the operation may return first.
-func TestTheContextOfAnOperationTellsThatItsTermIsOver(t *testing.T) {
+// The end of the term reaches the context of an operation by a separate
+// goroutine, and the operation may return first.
+func TestContextOfAnOperationEndsWithItsTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(memstore.New(), testConfig())
 		if err := c.Start(t.Context()); err != nil {

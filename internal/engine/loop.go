@@ -17,9 +17,8 @@ import (
 
 // A loop is the goroutine that owns the state of the core: it turns what
 // happens into events, and performs the actions that the core answers with.
-// Only it touches the fields. So none of them has a lock. What readers need of
-// it they find in a snapshot, the window, or by a message that the loop
-// answers.
+// Only the loop touches the fields, so they need no lock. Readers use a
+// snapshot, the window, or a message that the loop answers.
 type loop struct {
 	*Candidate
 
@@ -28,26 +27,27 @@ type loop struct {
 	timer ticker
 	goid  atomic.Uint64 // of the loop's goroutine, 0 without one
 
-	// endHealth ends the context of the health checks, before that of all I/O.
+	// endHealth ends the context of the health checks, before the context of
+	// all I/O.
 	endHealth context.CancelFunc
 
 	token string // fresh, for the next claim
 
-	record   record.Record // what the latest state of the record said in full
-	observed uint64        // the revision that the watch told of last
+	record   record.Record // the latest state of the record, in full
+	observed uint64        // the revision that the watch delivered last
 	draft    *record.Draft // our latest write, until the record shows what became of it
 
 	ending *window // the term whose demotion is due
 	since  int64   // when the latest promotion was (monotonic)
 	// undrained: a demotion was handed in, and is not answered yet.
 	undrained bool
-	severed   bool        // the store is closed for good, and the core told to end
-	watching  atomic.Bool // the watch has begun
-	// overrunAt is when it is said again that the work of a term does not end
+	severed   bool        // the store is permanently closed, and the core was asked to end
+	watching  atomic.Bool // the watch runs
+	// overrunAt is when to report again that the work of a term does not end
 	// (monotonic).
 	overrunAt int64
 
-	known   preference.Standings // of the group, as its latest record tells, or we do
+	known   preference.Standings // of the group, by its latest record or this leader
 	changes *changes             // of leader, and the latest claim; nil before there is anything to remember
 
 	control  control
@@ -55,7 +55,7 @@ type loop struct {
 	peers    peers
 
 	waiters []*waiter
-	told    leadership.Info // what observers were told last
+	told    leadership.Info // what observers were notified of last
 
 	// The latest token whose correlation was asked for, and that.
 	hashed, hash string
@@ -108,17 +108,17 @@ func (l *loop) live(parent context.Context, stopConn func()) {
 func (l *loop) end(stopConn func()) {
 	defer close(l.done)
 	// The order matters: the calls end with their context, the watch when no
-	// call is left that would tell of it, and the store is disposed of after
-	// both. What the callbacks were handed is awaited last.
+	// call is left that would report its end, and the store is disposed of
+	// after both. Callbacks are awaited last.
 	callEach([]func(){
-		l.finish, l.cancel, l.io.abandon, stopConn, l.work.Wait, l.io.unwatch, l.dispose,
+		l.finish, l.cancel, l.io.abandon, stopConn, l.work.Wait, l.io.unwatch, l.endDrain, l.dispose,
 		l.awaitCallbacks, l.reportRest, l.leaveSupervisor,
 	}, func(value any, stack []byte) { l.crash("the end", value, stack) })
 }
 
-// finish tells the program that its term is over, if it was not told, and after
-// a crash also the readers. The core may be broken and is not asked: its record
-// is left to expire.
+// finish notifies the program that its term is over, if it was not notified,
+// and after a crash also the readers. The core may be broken and is not asked:
+// its record is left to expire.
 func (l *loop) finish() {
 	if w := l.current.Swap(nil); w != nil {
 		w.close(leadership.ReasonCrashed)
@@ -132,8 +132,8 @@ func (l *loop) finish() {
 	}
 }
 
-// leaveSupervisor comes last, when nothing goes on of which a supervisor would
-// have to be told.
+// leaveSupervisor comes last, when nothing goes on that a supervisor would have
+// to know.
 func (l *loop) leaveSupervisor() {
 	if s := l.cfg.Supervisor; s != nil {
 		s.Ended(l.closed.Load() != nil)
@@ -177,8 +177,8 @@ func (l *loop) run(parent context.Context) {
 // now reads the monotonic clock.
 func (l *loop) now() int64 { return l.clock.now().Mono }
 
-// askHooks asks for the hooks of this election alone. It is the first thing
-// that the goroutine does, so that no hook is told of anything before.
+// askHooks asks for the hooks of this election alone. The goroutine does it
+// first, so that no hook misses anything.
 func (l *loop) askHooks() {
 	if f := l.cfg.PerElection; f != nil {
 		l.report.hook("Hooks.PerElection", func() {
@@ -211,8 +211,8 @@ func (l *loop) schedule() {
 
 // tick takes in that time has passed.
 func (l *loop) tick() {
-	// What has arrived by now comes first: a process that was stalled would
-	// else challenge a record that it has been told is gone.
+	// Messages come first: otherwise a process that was stalled would challenge
+	// a record although a message already reports that the record is gone.
 	l.takeMessages()
 	l.step(&machine.Event{Kind: machine.Tick})
 	if l.now() >= l.uninformedUntil() {
@@ -224,11 +224,11 @@ func (l *loop) tick() {
 	l.answerWaiters()
 }
 
-// takeMessages takes in all that has arrived, in an order of ours. The messages
-// come first, among them the answers to our own writes: what the watch says of
-// those is then no news. The control record comes before the record, which may
-// be free to be claimed: a group that is paused is not. Requests come after
-// both, since they are for a term that may have arrived with them.
+// takeMessages handles all that has arrived, in a fixed order. The messages
+// come first, among them the answers to our own writes: the watch's reports of
+// those writes are then no news. The control record comes before the record,
+// which may be free to be claimed: a paused group is not. Requests come after
+// both, since they may be for a term that has arrived with them.
 func (l *loop) takeMessages() {
 	messages, group, control := l.inbox.take()
 	for _, m := range messages {
@@ -267,9 +267,9 @@ func (l *loop) dispatch(m *message) {
 	}
 }
 
-// join begins to take part, in a store of which the conditions are known. The
-// bar comes first: what an operator wants is to be known before the first
-// claim, and a pause stands in the other record.
+// join begins to take part, in a store whose conditions are known. The bar
+// comes first: the first claim must respect an operator's pause, which is in
+// the other record.
 func (l *loop) join(c *Conditions) {
 	l.rules = c.Machine
 	l.step(&machine.Event{Kind: machine.Bar, Bars: machine.Uninformed})
@@ -298,23 +298,23 @@ func (l *loop) ended(c *Call) {
 	l.failWaiters(c)
 }
 
-// sever ends the election, since its store is closed for good. The record is
-// left to expire: nothing can be written any more. Whatever finds the store
-// closed says so, and each call that follows once more: the first counts.
+// sever ends the election, since its store is permanently closed. The record is
+// left to expire: nothing can be written any more. Each call that finds the
+// store closed reports that; the first report counts.
 func (l *loop) sever(cause error) {
 	if l.severed || !l.BreakOff(cause) {
 		return
 	}
 	l.severed = true
-	l.note(Note{At: time.Now(), Kind: NoteClosed, Text: "the connection to the store is closed for good, which ends the election: " + cause.Error()})
+	l.note(Note{At: time.Now(), Kind: NoteClosed, Text: "the connection to the store is permanently closed, which ends the election: " + cause.Error()})
 	l.step(&machine.Event{Kind: machine.Leave, Exit: machine.Exit{Reason: leadership.ReasonClosed}})
 	l.step(&machine.Event{Kind: machine.StopLeave})
 }
 
 // observe takes in a state of the group's record that the watch delivered.
 func (l *loop) observe(entry *store.Entry) {
-	// A watch tells of our own writes after their answers. What it says of the
-	// time before them is old, unless the watch itself goes back: then the
+	// A watch reports our own writes after their answers. Its reports of the
+	// time before them are old, unless the watch itself goes back: then the
 	// store did.
 	old := entry.Revision < l.state.View.Rev && entry.Revision >= l.observed
 	l.observed = entry.Revision
@@ -329,18 +329,22 @@ func (l *loop) observe(entry *store.Entry) {
 	l.step(&ev)
 }
 
-// read interprets a state of the group's record. It is what all reads pass, of
-// the watch as of a Look: so what the core is not told of (standings, counts,
-// the settings of others) is taken in together with what it is told of.
+// read interprets a state of the group's record. All reads pass it, from the
+// watch and from a Look: so the details that the core does not receive
+// (standings, counts, the settings of others) are recorded together with the
+// rest. After its end the core receives none, and neither does the status.
 func (l *loop) read(entry *store.Entry, seen *machine.Seen) {
+	if l.state.Phase == machine.Stopped {
+		return
+	}
 	rec := &l.record
 	before := uint64(rec.Transitions)
 	l.draft.Read(entry, seen, rec)
 	if l.draft.Decided(entry.Revision) {
 		l.draft = nil
 	}
-	// A deletion or garbage says nothing of the count, and the next claim goes
-	// on from what was said before it.
+	// A deletion or garbage contains no count, and the next claim continues the
+	// count from before it.
 	if before > 0 && !tells(seen.Kind) {
 		l.counted().kept = before
 	}
@@ -362,7 +366,8 @@ func (l *loop) step(ev *machine.Event) {
 		l.token = record.NewToken()
 	}
 	ev.Token, ev.Rand, ev.Nonce = l.token, mrand.Uint64(), record.NewNonce()
-	// What is still asked of the state before, which the core changes in place.
+	// Copy what is still needed of the previous state, which the core changes
+	// in place.
 	before := pastOf(&l.state)
 	actions := l.next(ev)
 	faults.Point("step")
@@ -390,8 +395,8 @@ func (l *loop) next(ev *machine.Event) []machine.Action {
 }
 
 // admitted is next where a supervisor is asked for room first, if the answer is
-// a claim. It cannot be asked beforehand: which event leads to a claim is the
-// core's to say.
+// a claim. It cannot be asked beforehand: only the core decides which event
+// leads to a claim.
 func (l *loop) admitted(s Supervisor, ev *machine.Event, now machine.Instant) []machine.Action {
 	// The core is pure: an answer that nobody acts on has not been given.
 	trial := l.state
@@ -403,7 +408,7 @@ func (l *loop) admitted(s Supervisor, ev *machine.Event, now machine.Instant) []
 	}
 	actions = l.withheld(ev, now)
 	if room {
-		// Only now: the event may end a stand-back that was there before it.
+		// Set this only now: the event may end an earlier wait of this kind.
 		l.state.StandBackUntil = max(l.state.StandBackUntil, now.Mono+int64(wait))
 		actions = l.rules.Apply(&l.state, &machine.Event{Kind: machine.Unbar, Bars: machine.Full, Token: ev.Token, Rand: ev.Rand}, now, actions)
 	}
@@ -411,8 +416,8 @@ func (l *loop) admitted(s Supervisor, ev *machine.Event, now machine.Instant) []
 	return actions
 }
 
-// withheld puts an event to the core with the bar that there is no room, so
-// that the answer is no claim.
+// withheld puts an event to the core with the bar for missing room, so that the
+// answer is not a claim.
 func (l *loop) withheld(ev *machine.Event, now machine.Instant) []machine.Action {
 	actions := l.rules.Apply(&l.state, &machine.Event{Kind: machine.Bar, Bars: machine.Full, Token: ev.Token, Rand: ev.Rand}, now, nil)
 	// Where the event is the end of this very bar, it has not ended.
@@ -463,7 +468,7 @@ func (l *loop) syncWindow() {
 	}
 	if until := l.state.Grant.Trust; until.Mono != w.mono.Load() {
 		w.renewed.Store(l.state.Grant.Sent.Wall)
-		w.extend(until) // if it fails, onClose has told us
+		w.extend(until) // if it fails, onClose has notified us
 	}
 }
 
@@ -519,7 +524,7 @@ func (l *loop) perform(a *machine.Action) {
 		l.demote()
 	case machine.Note:
 		l.noted(a)
-	// The state says so, too, and ends the goroutine.
+	// The state contains the end, too, and ends the goroutine.
 	case machine.Finish:
 	}
 }
@@ -574,8 +579,8 @@ func (l *loop) write(a *machine.Action) {
 }
 
 // leaves is when the write that is under way leaves, by the wall clock. It is
-// that of the first attempt which may have been applied, so that each of them
-// has the same content.
+// the time of the first attempt which may have been applied, so that each
+// attempt has the same content.
 func (l *loop) leaves() record.Moment { return record.MomentAt(l.state.Write.First.Wall) }
 
 //go:noinline
@@ -591,9 +596,8 @@ func (l *loop) counted() *changes {
 	return l.changes
 }
 
-// promote tells the program of its term, unless that was over before it could
-// be told: where one step promotes and demotes, there was none for readers
-// either.
+// promote notifies the program of its term, unless the term was over before:
+// where one step promotes and demotes, there was no term for readers either.
 func (l *loop) promote() {
 	l.demoteLate()
 	if w := l.current.Load(); w != nil {
@@ -601,16 +605,17 @@ func (l *loop) promote() {
 	}
 }
 
-// demoteLate makes up for a demotion that nobody has asked for, before the
-// program is told of anything else.
+// demoteLate makes up for a missing demotion, before the program is notified of
+// anything else.
 func (l *loop) demoteLate() {
 	if l.ending != nil {
 		l.demote()
 	}
 }
 
-// demote tells the program that its term is over, and answers the core when the
-// program is done with it. One answer is enough for two demotions in a row.
+// demote notifies the program that its term is over, and answers the core when
+// the program is done with it. A single answer is enough for two demotions in a
+// row.
 func (l *loop) demote() {
 	w := l.ending
 	if w == nil && l.undrained {
@@ -622,11 +627,12 @@ func (l *loop) demote() {
 		// campaign again.
 		defer l.inbox.event(machine.Event{Kind: machine.Drained})
 		l.callbacks.demote(w)
-	}, func() { l.callbacks.demote(w) }) // work that was begun is ended, whatever we are
+	}, func() { l.callbacks.demote(w) }) // work that has started is ended, in any state
 }
 
-// outlived takes in that the work of a term has outlived DemoteTimeout. It says
-// so again for as long as that lasts: such a candidate does not campaign.
+// outlived records that the work of a term has outlived DemoteTimeout. It
+// repeats the report for as long as that lasts, because such a candidate does
+// not campaign.
 //
 //go:noinline
 func (l *loop) outlived() {
@@ -635,8 +641,8 @@ func (l *loop) outlived() {
 	l.note(Note{At: time.Now(), Kind: NoteOverrun, Text: l.callbacks.outlivedText()})
 }
 
-// drained takes in that the work of a term has returned. That it outlived its
-// time is past, then, unless a stop is to tell of it.
+// drained records that the work of a term has returned. That ends an overrun,
+// unless a stop has to report it.
 func (l *loop) drained() {
 	l.undrained, l.overrunAt = false, 0
 	if !l.state.Stopping {
@@ -644,7 +650,7 @@ func (l *loop) drained() {
 	}
 }
 
-// overrunDue is when it is to be said again that the work has not ended.
+// overrunDue is when to report again that the work has not ended.
 func (l *loop) overrunDue() int64 {
 	if l.overrunAt == 0 || !l.undrained {
 		return machine.Never
@@ -687,7 +693,7 @@ func (l *loop) answerWaiters() {
 	l.waiters = rest
 }
 
-// dispose gives the store back to whoever shares it. A candidate that never ran
+// dispose returns the store to those that share it. A candidate that never ran
 // owes that, too.
 func (l *loop) dispose() {
 	if f := l.cfg.Dispose; f != nil {
@@ -721,7 +727,7 @@ func (l *loop) awaitCallbacks() {
 
 // reportRest reports what the last calls and callbacks left to report.
 func (l *loop) reportRest() {
-	// Once more, for the panics of hooks that were told the first time.
+	// Again, for the panics of hooks that were called the first time.
 	for range 3 {
 		messages, _, _ := l.inbox.take()
 		for _, m := range messages {
@@ -737,10 +743,10 @@ func (l *loop) reportRest() {
 }
 
 // lastWord reports whether a call that ended after the election is to be
-// reported. The end cuts off what is under way, and that is no trouble: nobody
-// needs the read any more, and what became of the write is known where the
-// record has shown it. A watch may well tell of a release before its answer
-// comes. Then the release has succeeded, and the call says so from here on.
+// reported. The end cancels what is under way, and that is not an error: the
+// read is not needed any more, and the outcome of the write is known where the
+// record has shown it. A watch may report a release before its answer comes.
+// Then the release has succeeded, and the call is reported as successful.
 func (l *loop) lastWord(c *Call) bool {
 	if c.Outcome != store.Unknown && c.Outcome != store.Transient {
 		return true // it was answered
@@ -749,7 +755,7 @@ func (l *loop) lastWord(c *Call) bool {
 	switch {
 	case c.Kind == callRead:
 		return false
-	case l.draft != nil: // it is not known: the connection is closed, say
+	case l.draft != nil: // unknown: the connection may be closed
 		return true
 	case c.Kind == machine.Release.String() && v.Kind == machine.Vacant && v.Rec.Token == l.state.Grant.Token:
 		c.Outcome, c.Err = store.OK, nil

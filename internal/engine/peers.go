@@ -28,7 +28,7 @@ type namesake struct {
 	base  uint64 // renewals that may be a predecessor's
 }
 
-// said is a cause of which was warned, and about whom.
+// said is a cause of a warning that was logged, and its subject.
 type said struct {
 	cause warning
 	id    string
@@ -44,7 +44,7 @@ const (
 	foreignRecord
 )
 
-// What is remembered is bounded: IDs and tokens of others come without end.
+// The memory is bounded: IDs and tokens of others come without end.
 const (
 	maxSaid = 32
 	maxOwn  = 16
@@ -58,34 +58,33 @@ func (p *peers) observe(seen *machine.Seen, rec *record.Record, foreignTTL time.
 	p.meetForeign(seen, foreignTTL)
 }
 
-// meetForeign warns of a record that does not say how long its lease is, if
-// nothing bounds that but a guess.
+// meetForeign warns of a record that does not contain the length of its lease,
+// if only a guess bounds that.
 func (p *peers) meetForeign(seen *machine.Seen, foreignTTL time.Duration) {
 	if !seen.Foreign() || foreignTTL > 0 {
 		return
 	}
-	p.warn(foreignRecord, "", "The record is not by a candidate of this group: it does not say how long its lease is, and is taken for one of %v, this candidate's TTL."+
+	p.warn(foreignRecord, "", "No candidate of this group wrote the record: it does not state its lease, which is assumed to be %v, this candidate's TTL."+
 		" If its writer trusts it for longer, or it replaced the record of a leader whose TTL is longer, two may lead for a while."+
 		" Set ForeignTTL to the longest lease there is.", p.env.cfg.TTL)
 }
 
-// compare warns of settings of a holder that are not those of this candidate.
+// compare warns if a holder's settings differ from this candidate's.
 func (p *peers) compare(seen *machine.Seen, rec *record.Record, now int64) {
 	if seen.Kind != machine.Held || len(rec.ID) > record.MaxName || slices.Contains(p.own, rec.Token) {
 		return
 	}
 	cfg := &p.env.cfg
 	if rec.ID == cfg.InstanceID {
-		// Its settings may be those of before a restart, which is what changes
-		// them.
+		// Its settings may be older than a restart, which is what changes them.
 		if p.meet(seen, now, machine.Wait(leadership.Believed(seen.Rec.TTL), cfg.ClockDrift)) {
 			p.warn(sameName, rec.ID, "Another process takes part under this candidate's name, %q: a claim that is not of this process was renewed."+
-				" Give each candidate an InstanceID of its own.", rec.ID)
+				" Give each candidate a different InstanceID.", rec.ID)
 		}
 		return
 	}
 	if theirs := seen.Rec.TTL; theirs > 0 && theirs != cfg.TTL {
-		p.warn(otherTTL, rec.ID, "Candidate %q has a TTL of %v, and this one of %v: whoever misses the record of the longer lease may lead before it ends."+
+		p.warn(otherTTL, rec.ID, "Candidate %q has a TTL of %v, and this one of %v: a candidate that misses the record of the longer lease may lead before it ends."+
 			" Use one TTL per group.", rec.ID, theirs, cfg.TTL)
 	}
 	if theirs := float64(rec.Drift); theirs > 0 && theirs != cfg.ClockDrift {
@@ -97,11 +96,11 @@ func (p *peers) compare(seen *machine.Seen, rec *record.Record, now int64) {
 // meet takes in a record under our name that is not of our claim, and reports
 // whether another process must have written it while this one was running.
 //
-// One that was written on top of a write of ours is such a record, since a
-// compare-and-swap of before could not have been applied. Any other may be our
-// predecessor's: its latest renewal, one more that was under way when it died,
-// or older ones from a lagging replica. All of those arrive within a lease. So
-// two renewals past what stood there then are another's.
+// A record that was written on top of our own write is proof of that, since an
+// earlier compare-and-swap could not have been applied. Any other record may be
+// our predecessor's: its latest renewal, a renewal that was under way when it
+// died, or older ones from a lagging replica. All of those arrive within a
+// lease. So two renewals past that content are another process's.
 //
 // Where a store forgets, revisions come again, and with them what a predecessor
 // wrote: the warning may be false there.
@@ -129,7 +128,7 @@ func (p *peers) stepped(before past, s *machine.State) {
 	p.wrote = max(p.wrote, s.Grant.Rev)
 	deposed := before.phase == machine.Holding && s.Phase != machine.Holding && s.Exit.Reason == machine.ReasonSuperseded
 	if deposed && s.View.Kind == machine.Held && s.View.Rec.Token == before.term.Token {
-		// Nobody else has the token but who has all of our memory.
+		// Only a process with a copy of our memory has the token.
 		p.warn(sameToken, s.View.Rec.ID, "Another process has renewed with the token of this candidate, %q: this machine was cloned, or restored from a snapshot, while"+
 			" it held the record. Restart the programs of the copy, and give them InstanceIDs of their own.", s.View.Rec.ID)
 	}

@@ -76,7 +76,7 @@ func (q *callQueue) run() {
 	}()
 	id := goid.Current()
 	for call, ok := q.next(id); ok; call, ok = q.next(id) {
-		// Whoever puts in a call sees to its panics, with more to say of them.
+		// The caller handles panics of its call, and reports more about them.
 		shield.Call(call.do, ignore)
 	}
 	ended = true
@@ -108,8 +108,8 @@ func (q *callQueue) drained() <-chan struct{} {
 }
 
 // inside reports whether the caller is a callback that this queue calls. A Stop
-// from within a callback must not wait for that callback, and nothing else
-// tells it apart: OnDemote has no context that could carry a mark.
+// from within a callback must not wait for that callback, and only this
+// distinguishes it: OnDemote has no context that could carry a mark.
 func (q *callQueue) inside() bool {
 	q.mu.Lock()
 	id := q.goid

@@ -18,7 +18,7 @@ func TestQueueKnowsItsOwnGoroutineAndCallsInOrder(t *testing.T) {
 			})
 		}
 		if c.inside() {
-			t.Error("the test is no callback")
+			t.Error("the test is not a callback")
 		}
 		if idle := c.drained(); idle != nil {
 			<-idle

@@ -12,17 +12,17 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A reporter tells the log and the hooks what happens. Its methods are the
-// loop's, but for failed, unheard, heard, callback, panicked and tell, which
-// any goroutine may call: hooks are promised one call at a time, so what other
-// goroutines have to say goes by way of the inbox.
+// A reporter reports what happens to the log and the hooks. The loop calls its
+// methods, but any goroutine may call failed, unheard, heard, callback,
+// panicked and tell: hooks are promised one call at a time, so reports of other
+// goroutines go through the inbox.
 type reporter struct {
 	log   *slog.Logger
 	hooks Hooks
 	inbox *inbox
-	// told holds one while a hook is told of a callback, since two goroutines
-	// call callbacks. It is nil without such a hook. It is a channel, since a
-	// mutex would keep virtual time from passing.
+	// told holds one element while a hook receives a callback's report, since
+	// two goroutines call callbacks. It is nil without such a hook. It is a
+	// channel, since a mutex would keep virtual time from passing.
 	told    chan struct{}
 	lastErr atomic.Pointer[callFailure]
 }
@@ -51,23 +51,23 @@ func (r *reporter) heard() {
 
 func (r *reporter) keep(err error, following bool) {
 	r.lastErr.Store(&callFailure{failure{err, time.Now()}, following})
-	// Not every store tells of its connection. Whichever call finds it closed
-	// first ends the election.
+	// Not every store reports its connection. The first call that finds it
+	// closed ends the election.
 	if errors.Is(err, store.ErrClosed) {
 		r.inbox.put(&message{closed: err})
 	}
 }
 
-// hook shields the loop from a hook of the program, whose panic is no reason to
-// end a term.
+// hook shields the loop from a hook of the program, whose panic must not end a
+// term.
 func (r *reporter) hook(name string, f func()) { shield.Call(f, r.panicked(name)) }
 
-// transition logs a change of state and tells the hook. news: it shows a new
-// leader.
+// transition logs a change of state and calls the hook. news means that it
+// shows a new leader.
 func (r *reporter) transition(t Transition, news bool) {
 	level := slog.LevelInfo
 	switch {
-	// Nobody asked for this end of a term: somebody should look.
+	// This end of a term was not requested, so somebody should look.
 	case t.From == StateLeader && !Asked(t.Reason):
 		level = slog.LevelWarn
 	case waiting(t.From) && waiting(t.To) && !news:
@@ -84,7 +84,7 @@ func (r *reporter) transition(t Transition, news bool) {
 func Asked(r machine.Reason) bool {
 	switch r {
 	case machine.ReasonResigned, machine.ReasonTransferred, machine.ReasonSteppedDown, machine.ReasonStopped,
-		machine.ReasonPaused, machine.ReasonOutranked, machine.ReasonBalanced:
+		machine.ReasonPaused, machine.ReasonOutranked, machine.ReasonBalanced, machine.ReasonDrained:
 		return true
 	default:
 		return false
@@ -102,8 +102,8 @@ func (r *reporter) event(level slog.Level, t Transition) {
 		slog.String("leader", t.LeaderID),
 	}
 	if t.Correlation != "" {
-		// A follower has no term of its own. It logs the leader's, so that the
-		// lines of all candidates about one term are found together.
+		// A follower has no term. It logs the leader's, so that the lines of
+		// all candidates about one term are found together.
 		term := t.Term.Number
 		if term == 0 {
 			term = t.LeaderTerm
@@ -149,8 +149,9 @@ func (r *reporter) call(c Call) {
 	}
 }
 
-// note logs a note and tells the hook. What panics while a panic is reported is
-// told to the other of the two alone: reporting it would never end.
+// note logs a note and calls the hook. If one of the two panics while a panic
+// is reported, only the other receives the report: otherwise reporting would
+// never end.
 func (r *reporter) note(n Note) {
 	again := r.panicked
 	if n.Kind == NotePanic {
@@ -175,15 +176,15 @@ func (r *reporter) note(n Note) {
 func (r *reporter) logged(f func()) { shield.Call(f, r.panicked("Logger")) }
 
 func (r *reporter) logNote(n Note) {
-	// Most notes tell how the protocol deals with something; Warn is for what a
-	// person can do something about, Error for panics, and for what ends the
-	// election.
+	// Most notes describe how the protocol deals with something; Warn is for
+	// problems that a person can solve, Error for panics, and for causes that
+	// end the election.
 	level := slog.LevelDebug
 	switch n.Kind {
 	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady, NoteDisconnected, NoteMalformed:
 		level = slog.LevelWarn
 	case NoteBarred, NoteUnbarred, NoteWaiting, NoteReturned:
-		level = slog.LevelInfo // a candidate that does not lead has no transition that says why
+		level = slog.LevelInfo // a candidate that does not lead has no transition that explains it
 	case NotePanic, NoteClosed:
 		level = slog.LevelError
 	}
@@ -202,13 +203,13 @@ func (r *reporter) panicked(what string) func(value any, stack []byte) {
 	}
 }
 
-// tell has the loop report a note. Any goroutine may call it.
+// tell makes the loop report a note. Any goroutine may call it.
 func (r *reporter) tell(kind, text string) {
 	r.inbox.put(&message{note: &Note{At: time.Now(), Kind: kind, Text: text}})
 }
 
-// callback tells the hook of a callback that has returned. It may wait for the
-// other goroutine of callbacks, and never for the loop.
+// callback reports a callback that has returned to the hook. It may wait for
+// the other goroutine of callbacks, and never for the loop.
 func (r *reporter) callback(c Callback) {
 	h := r.hooks.Callback
 	if h == nil {
@@ -227,8 +228,8 @@ func noteOf(a *machine.Action) Note {
 	return n
 }
 
-// noteText returns what a note of the core says. That of an overrun is missing:
-// it names the callback, which the core does not know (outlivedText).
+// noteText returns the text of a note of the core. The text of an overrun is
+// missing: it names the callback, which the core does not know (outlivedText).
 func noteText(k machine.NoteKind) string {
 	return [...]string{
 		machine.NoteResolved:  "a write without an answer was found to have been applied",
@@ -240,7 +241,7 @@ func noteText(k machine.NoteKind) string {
 	}[k]
 }
 
-// NoteReporter returns a function that logs a note and tells the hook, for a
+// NoteReporter returns a function that logs a note and calls the hook, for a
 // supervisor that has something to report itself. It reports panics of the two
 // as well. There is no loop that would take them from the inbox, so the
 // function does that itself.
@@ -250,7 +251,7 @@ func NoteReporter(log *slog.Logger, hooks Hooks) func(Note) {
 		r.note(n)
 		messages, _, _ := r.inbox.take()
 		for _, m := range messages {
-			r.note(*m.note) // of a panic: one more is told to the other of the two alone
+			r.note(*m.note) // of a panic: only the other of the two receives a further one
 		}
 	}
 }

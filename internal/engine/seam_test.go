@@ -276,7 +276,7 @@ func (w *seamWalk) walk() {
 		w.seen[shape(before, next, actions)]++
 		state = next
 		w.answer(state, actions)
-		if w.rng.IntN(40) == 0 { // what the core never says
+		if w.rng.IntN(40) == 0 { // which the core never does
 			stray := []string{"promote", "demote"}[w.rng.IntN(2)]
 			w.answer(state, actionsOf([]string{stray}))
 		}
@@ -372,7 +372,7 @@ func TestTheRuntimeBearsEveryShapeThatTheExplorerSaw(t *testing.T) {
 				names[i], name = "look", "look"
 			}
 			if _, known := seamActions[name]; !known {
-				t.Errorf("%q: %q is no action that this test knows", line, name)
+				t.Errorf("%q: %q is an action unknown to this test", line, name)
 			}
 		}
 		tried := 0

@@ -24,15 +24,15 @@ import (
 // ends is an event, whatever its outcome.
 type storeIO struct {
 	env *env
-	// stop, set once the watch has begun, ends it. The watch ends with the
-	// context of all I/O too, but only stop waits for its end. It needs no
-	// lock: the goroutine that sets it has ended when unwatch looks.
+	// stop, set once the watch runs, ends it. The watch ends with the context
+	// of all I/O too, but only stop waits for its end. It needs no lock: the
+	// goroutine that sets it has ended when unwatch looks.
 	stop func()
 	// flights is a list of those that may be outstanding, the loop's.
 	flights *flight
-	// doubted, if it was said at the start that the store is new, is until when
-	// nobody leads in it. It needs no lock: the check has ended when the core
-	// asks for an age. Few candidates need the room.
+	// doubted, if the start reported that the store is new, is the time until
+	// which nobody leads in it. It needs no lock: the check has ended when the
+	// core asks for an age. Few candidates need the room.
 	doubted *time.Time
 }
 
@@ -98,9 +98,10 @@ func (s *storeIO) begin(st store.AsyncWriter, kind machine.WriteKind, op uint64,
 	})
 }
 
-// written tells of the end of a write.
+// written returns the message about the end of a write.
 func written(kind machine.WriteKind, op uint64, sent time.Time, rev uint64, err error) *message {
-	// One allocation for the two, since each renewal ends here.
+	// The message and the call share one allocation, since each renewal ends
+	// here.
 	m := &struct {
 		message
 
@@ -135,7 +136,7 @@ func (s *storeIO) abandon() {
 	}
 }
 
-// look performs a Look of the core: one read. It is no news by itself, since
+// look performs a Look of the core: one read. It is not news by itself, since
 // any replica may have answered: the core judges it by what it knows.
 func (s *storeIO) look(op uint64) {
 	e := s.env
@@ -145,7 +146,7 @@ func (s *storeIO) look(op uint64) {
 	entry, err := e.store.Get(ctx, e.cfg.Group)
 	call.Took, call.Outcome, call.Err = time.Since(call.Sent), store.Classify(err), err
 	m := &message{call: &call, event: machine.Event{Kind: machine.Read, Op: op, Outcome: outcomeOf(call.Outcome)}}
-	// A failed read is no news of the record: the core hears of the outcome
+	// A failed read does not describe the record: the core hears of the outcome
 	// alone.
 	if err == nil {
 		m.entry = &entry
@@ -153,9 +154,9 @@ func (s *storeIO) look(op uint64) {
 	e.inbox.put(m)
 }
 
-// check has the store checked. It returns the conditions that suit it. Whether
-// its error is for good is for the caller to say: Start returns it then, and
-// join goes on trying.
+// check checks the store, and returns the conditions that suit it. The caller
+// decides whether the error is permanent: Start returns it then, and join goes
+// on trying.
 func (s *storeIO) check(ctx context.Context) (Conditions, error) {
 	e := s.env
 	// A check makes several calls, and the timeout of a short lease is meant
@@ -209,8 +210,8 @@ func (s *storeIO) examine(op uint64) {
 			ev.Outcome, ev.Doubt = machine.OK, e.cfg.doubt(report.Age)
 		}
 	}
-	// Why a claim that was granted is not promoted yet, unless that was said at
-	// the start.
+	// Log why a claim that was granted is not promoted yet, unless the start
+	// logged it.
 	switch {
 	case ev.Outcome != machine.OK:
 		if e.warns(ageless) {
@@ -223,23 +224,24 @@ func (s *storeIO) examine(op uint64) {
 }
 
 const (
-	ageless = "The store did not tell its age when a record was claimed in it for the first time. If it was made again just before," +
-		" a leader of before may not have heard yet: nobody leads before that lease has run out."
+	ageless = "The store did not report its age when a record was claimed in it for the first time. If it was made again just before," +
+		" a leader of the earlier store may not know yet: nobody leads before that lease has run out."
 	young = "The store was made less than a lease ago. If there was another of its name before, its leader may not have heard yet that it is gone"
 )
 
-// sayYoung says why nobody leads yet, and when somebody will: whoever makes a
-// bucket and waits for its first leader would look for a fault.
+// sayYoung logs why nobody leads yet, and when somebody will: otherwise an
+// operator who makes a bucket and waits for its first leader would look for a
+// fault.
 func (s *storeIO) sayYoung(doubt time.Duration) {
 	if s.env.warns(young) {
 		s.env.report.tell(NoteWaiting, fmt.Sprintf("%s: nobody leads before %s, in %v.", young, time.Now().Add(doubt).Format(time.TimeOnly), doubt.Round(100*time.Millisecond)))
 	}
 }
 
-// join has the store checked if it is not yet, hands the loop its conditions,
-// and begins the watch. It goes on trying for as long as the election runs:
-// nothing here is given up for good. err is why the conditions are not known
-// yet.
+// join checks the store if it is not checked yet, hands the loop its
+// conditions, and begins the watch. It goes on trying for as long as the
+// election runs: nothing here is given up permanently. err is why the
+// conditions are not known yet.
 func (s *storeIO) join(conditions Conditions, err error) {
 	e := s.env
 	ok := s.persist(func() error {
@@ -254,6 +256,8 @@ func (s *storeIO) join(conditions Conditions, err error) {
 	// Before the watch, so that the loop has its rules when the first state
 	// comes.
 	e.inbox.put(&message{conditions: &conditions})
+	// Before the group's record shows that it may be claimed.
+	e.joinDrain()
 	w, ok := e.store.st.(store.Watcher)
 	if !ok {
 		s.poll()
@@ -272,8 +276,8 @@ func (s *storeIO) join(conditions Conditions, err error) {
 	}
 }
 
-// deliver takes in what the watch tells of, on a goroutine of the store's,
-// which a panic of ours must not take along.
+// deliver handles what the watch reports. It runs on a goroutine owned by the
+// store, so it must not panic.
 func (s *storeIO) deliver(entry store.Entry) {
 	e := s.env
 	e.guard("delivery", func() { e.inbox.observed(entry, entry.Key != e.cfg.Group) })
@@ -286,7 +290,7 @@ func (s *storeIO) unwatch() {
 	}
 }
 
-// sayAgain is how often a trouble that lasts is reported anew.
+// sayAgain is how often a trouble that lasts is reported again.
 const sayAgain = time.Minute
 
 // A trouble is what keeps something from working, for as long as it does.
@@ -295,8 +299,8 @@ type trouble struct {
 	at   time.Time
 }
 
-// due reports whether the trouble is to be said now: when it changes, and once
-// in sayAgain while it stays.
+// due reports whether to log the trouble now: when it changes, and once in
+// sayAgain while it stays.
 func (t *trouble) due(err error) bool {
 	now := time.Now()
 	if err.Error() == t.said && now.Sub(t.at) < sayAgain {
@@ -307,9 +311,9 @@ func (t *trouble) due(err error) bool {
 }
 
 // persist repeats try until it succeeds or the election ends, and reports
-// whether it succeeded. What keeps it waiting is said when it changes, and once
-// a minute while it stays: an election that does not begin must not be silent,
-// nor fill the log.
+// whether it succeeded. It logs the obstacle when the obstacle changes, and
+// once a minute while it stays: an election that does not begin must not be
+// silent, nor fill the log.
 func (s *storeIO) persist(try func() error) bool {
 	e := s.env
 	var lasting trouble
@@ -334,9 +338,9 @@ func (s *storeIO) persist(try func() error) bool {
 	}
 }
 
-// poll stands for the watch with a store that has none. It asks as often as a
-// leader renews. What it finds late costs time and not safety, since rule 5
-// counts from the arrival of what was read.
+// poll replaces the watch for a store that has none. It asks as often as a
+// leader renews. A late read costs time and not safety, since rule 5 counts
+// from the arrival of the answer.
 func (s *storeIO) poll() {
 	e := s.env
 	var (
@@ -352,7 +356,7 @@ func (s *storeIO) poll() {
 			watched = true
 			e.inbox.put(&message{watched: true})
 		}
-		// Closed for good: whoever goes on asking hears the same for ever.
+		// A closed store gives the same answer for ever.
 		if errors.Is(err, store.ErrClosed) {
 			e.report.unheard(err)
 			return
@@ -361,8 +365,8 @@ func (s *storeIO) poll() {
 			e.report.heard()
 		} else if e.ctx.Err() == nil {
 			e.report.unheard(err)
-			// As persist says it. Somebody who has read the record once takes
-			// part, and hears of what fails now and then by Status alone.
+			// As in persist. A candidate that has read the record once takes
+			// part, and reports occasional failures by Status alone.
 			if !watched && lasting.due(err) {
 				e.report.tell(NoteNotReady, err.Error())
 			}
@@ -370,8 +374,8 @@ func (s *storeIO) poll() {
 		err = s.pollOne(record.ControlKey(e.cfg.Group), &control)
 		if store.Classify(err) == store.Permanent && e.ctx.Err() == nil && !said {
 			said = true
-			// Once: a missing right stays missing, and each heartbeat would
-			// tell it again.
+			// Only once: a missing right stays missing, and each heartbeat
+			// would log it again.
 			e.report.tell(NoteNotReady, "the control record cannot be read: "+err.Error())
 		}
 		if !backoff.Sleep(e.ctx, e.cfg.HeartbeatInterval) {
@@ -380,8 +384,8 @@ func (s *storeIO) poll() {
 	}
 }
 
-// pollOne reads one record, and passes it on if it is believed. One that was
-// read before is passed on, too: the core knows it by its revision.
+// pollOne reads one record, and passes it on if it is believed. A record that
+// was read before is passed on, too: the core knows it by its revision.
 func (s *storeIO) pollOne(key string, reads *polled.Reads) error {
 	ctx, cancel := s.env.bounded()
 	defer cancel()
@@ -392,9 +396,8 @@ func (s *storeIO) pollOne(key string, reads *polled.Reads) error {
 	return err
 }
 
-// An outage says of a connection that is lost what is waited for, at once and
-// each minute. Before the watch has begun persist says it. Its methods are
-// called under one lock.
+// An outage logs what a lost connection waits for, at once and each minute.
+// Before the watch runs persist logs it. Its methods are called under one lock.
 type outage struct {
 	s        *storeIO
 	watching func() bool
@@ -426,9 +429,8 @@ func (o *outage) end() {
 	}
 }
 
-// say names the cause, if the store knows it: a login that is refused is for a
-// person to repair. A connection that comes and goes is not said to be lost
-// each time.
+// say names the cause, if the store knows it: a refused login needs a person to
+// repair it. A connection that comes and goes is not reported lost each time.
 func (o *outage) say() {
 	why := "no server answers"
 	if known, ok := o.s.env.store.st.(interface{ ConnError() error }); ok {
@@ -454,16 +456,16 @@ func (s *storeIO) connState() store.ConnState {
 }
 
 // followConn turns changes of the connection into events until stop is called.
-// watching reports whether the watch has begun.
+// watching reports whether the watch runs.
 func (s *storeIO) followConn(watching func() bool) (stop func()) {
 	e := s.env
 	c, ok := e.store.st.(store.ConnReporter)
 	if !ok {
 		return func() {}
 	}
-	// The present state, and not the one that is told: what is put last is then
-	// the latest, whichever of the store's call and our own first look comes
-	// first.
+	// Read the current state instead of the reported one: the last value put is
+	// then the latest, whichever of the store's call and our own first look
+	// comes first.
 	var mu sync.Mutex
 	away := outage{s: s, watching: watching}
 	away.again = func() {
@@ -498,7 +500,7 @@ func (s *storeIO) followConn(watching func() bool) (stop func()) {
 		defer mu.Unlock()
 		away.end()
 	}
-	// A state that was there before the registration is told of by nobody.
+	// The store does not report a state from before the registration.
 	if state := e.store.connState(c); state != store.Connected {
 		tell(state)
 	}

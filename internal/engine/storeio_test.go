@@ -45,7 +45,7 @@ func TestConnectionThatReturnsDuringTheFirstLookIsNotMissed(t *testing.T) {
 	}
 }
 
-// An aged store tells its age as often as it is to, and then fails.
+// An aged store reports its age as often as the test allows, and then fails.
 type aged struct {
 	store.Store
 	ages []time.Duration
@@ -60,8 +60,8 @@ func (s *aged) Check(context.Context, store.CheckRequest) (store.Report, error) 
 	return store.Report{Age: age}, nil
 }
 
-// A store may be made again while the first claim is under way. So its age is
-// asked for once more, and who is not told waits for a lease.
+// A store may be made again while the first claim is under way. So the
+// candidate asks for its age again, and without an answer waits for a lease.
 func TestAFirstClaimIsPromotedByTheAgeThatFollowsIt(t *testing.T) {
 	wait := machine.Wait(3*time.Second, leadership.DefaultDrift)
 	for name, c := range map[string]struct {

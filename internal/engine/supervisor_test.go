@@ -25,9 +25,9 @@ func (p *patient) Stepped(View, leadership.Info) {}
 func (p *patient) Ended(bool)                    {}
 func (p *patient) Warns(string) bool             { return true }
 
-// The vacancy of a successor ends a stand-back at once, and with it ended the
-// wait that the supervisor asks for: a role that an instance had led once
-// before it took all the same, past its fair share.
+// The vacancy of a successor ends a stand-back at once. It once also ended the
+// wait that the supervisor asks for: an instance that had led a role before
+// took the role all the same, past its fair share.
 func TestAClaimWaitsAlsoWhereTheEventEndsAStandBack(t *testing.T) {
 	p := &patient{}
 	c := New(memstore.New(), testConfig(func(c *Config) { c.Supervisor = p }))
@@ -43,6 +43,6 @@ func TestAClaimWaitsAlsoWhereTheEventEndsAStandBack(t *testing.T) {
 	}})
 	s := &l.state
 	if s.Phase != machine.Watching || s.StandBackUntil <= l.now() || p.settled.Phase != machine.Watching {
-		t.Errorf("it is %v, and stands back until %v", s.Phase, s.StandBackUntil)
+		t.Errorf("it is %v, and stays back until %v", s.Phase, s.StandBackUntil)
 	}
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A takeover is what a follower tells the leader of a term: its standing, and
-// whether it asks to take over. The record then shows the others whom to let go
-// first. It says so through the control record, which the leader alone reads
-// for it; nothing depends on its being heard. It is made when the first leader
-// is followed: thousands of leaders in one process may never follow one.
+// A takeover is what a follower sends to the leader of a term: its priority,
+// and whether it asks to take over. The record then shows the others which
+// candidates go first. The message goes through the control record, which the
+// leader alone reads for it; nothing depends on its arrival. The takeover is
+// made when the first leader is followed: thousands of leaders in one process
+// may never follow one.
 type takeover struct {
 	env   *env
 	token string // the term's
@@ -31,12 +32,13 @@ type takeover struct {
 
 	tell, ask int64 // not before: to make the standing known, and to ask to take over
 	requests  int   // to the leader of this term, that have ended
-	// refused is until when no request is made, since one was refused for good.
+	// refused is until when no request is made, since one was refused
+	// permanently.
 	refused int64
 }
 
 // due is when the loop is to look again. Nothing is due while a request is
-// under way: its answer says how to go on.
+// under way: its answer determines how to go on.
 func (t *takeover) due() int64 {
 	if t == nil || t.at == 0 || t.sending {
 		return machine.Never
@@ -60,10 +62,10 @@ func follows(s *machine.State, held *record.Record) bool {
 	return s.Phase == machine.Watching && v.Kind == machine.Held && v.Rec.Token != s.Grant.Token && v.Rec.Token == held.Token
 }
 
-// plan decides anew with each step when a request is due, since all that it
-// depends on may have changed: the leader, what its record shows, what others
-// said, what bars this candidate. The random part is drawn once for a term, or
-// it would be drawn until it is small.
+// plan decides again with each step when a request is due, since all that it
+// depends on may have changed: the leader, the leader's record, messages of
+// others, the bars of this candidate. The random part is drawn once for a term;
+// repeated draws would end with a small one.
 func (t *takeover) plan(s *machine.State, held *record.Record, now int64) {
 	v := &s.View
 	t.at = 0
@@ -74,7 +76,7 @@ func (t *takeover) plan(s *machine.State, held *record.Record, now int64) {
 		since := now + mrand.Int64N(int64(t.env.cfg.HeartbeatInterval))
 		*t = takeover{
 			env: t.env, token: v.Rec.Token, term: v.Term(), since: since, tell: since,
-			// What is not about the term goes on.
+			// Keep the fields that do not belong to the term.
 			sending: t.sending, refused: t.refused,
 		}
 	}
@@ -98,9 +100,8 @@ func (t *takeover) mayAsk(s *machine.State, held *record.Record) int64 {
 	return max(t.ask, t.since+int64(min(cfg.MinTenure, Forever)+time.Duration(first)*cfg.TTL), s.StandBackUntil)
 }
 
-// overhear takes in what another candidate says of its standing. What one of
-// them has said need not be said by all that are its like, which may be
-// hundreds.
+// overhear records another candidate's message about its priority. Candidates
+// with the same priority, which may be hundreds, need not repeat it.
 func (t *takeover) overhear(s *record.Stand, now int64) {
 	if t == nil {
 		return
@@ -121,8 +122,8 @@ func standingOf(s *record.Stand) preference.Standing {
 }
 
 // unknown reports whether the leader has yet to hear of this candidate's
-// standing. Where all are alike nobody has anything to say, nor has who would
-// find no place behind all that the record holds.
+// priority. Where all have the same priority no candidate sends anything, nor
+// does a candidate that would find no place behind all that the record holds.
 func (t *takeover) unknown(held *record.Record) bool {
 	p, s, known := t.env.cfg.VersionPolicy, t.env.cfg.Standing, preference.Standings(held.Standings)
 	return !known.Know(p, s) && known.Heard(p, s).Know(p, s)
@@ -134,7 +135,7 @@ func (t *takeover) preferred(held *record.Record) bool {
 	return cfg.AllowTakeover && cfg.VersionPolicy.Outranks(cfg.Standing, preference.Standing{Priority: held.Priority, Version: held.Version})
 }
 
-// send makes a request, on a goroutine of its own: the control record is read,
+// send makes a request, on a separate goroutine: the control record is read,
 // changed and written, perhaps more than once.
 func (t *takeover) send(s *machine.State, held *record.Record, now int64) {
 	e, cfg := t.env, &t.env.cfg
@@ -156,9 +157,9 @@ func (t *takeover) send(s *machine.State, held *record.Record, now int64) {
 	})
 }
 
-// mayHave reports whether the instance could take a role of which it asks the
-// leader of a term. Else the leader would give it up for nothing, and nobody
-// would lead for longer than a lease, since all others stand back.
+// mayHave reports whether the instance could take a role before it asks the
+// leader of a term for it. Otherwise the leader would give it up for nothing,
+// and nobody would lead for longer than a lease, since all others stand back.
 func (e *env) mayHave(term uint64) bool {
 	return e.cfg.Supervisor == nil || e.cfg.Supervisor.Asks(term)
 }
@@ -174,7 +175,7 @@ func (t *takeover) sent(err error, now int64) (text string) {
 		t.refused = now + int64(RefusedFor)
 	}
 	if err != nil {
-		text = "the candidate's standing could not be told to the leader: " + err.Error()
+		text = "failed to report this candidate's priority to the leader: " + err.Error()
 	}
 	t.tell = now + int64(t.delay())
 	if t.asks {
@@ -191,8 +192,8 @@ func (t *takeover) delay() time.Duration {
 }
 
 // grants reports whether a leader that was promoted at since hands over to a
-// candidate that says so of its standing. That candidate counts from when it
-// first saw the term, by a clock of its own.
+// candidate with this priority. That candidate counts from when it first saw
+// the term, by its own clock.
 func (e *env) grants(s *record.Stand, since, now int64) bool {
 	cfg := &e.cfg
 	served := now-since >= int64(float64(cfg.MinTenure)*(1-2*cfg.ClockDrift))

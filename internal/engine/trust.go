@@ -11,14 +11,14 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/record"
 )
 
-// A window is one term of ours as readers and the program see it: the trust
-// window and the term's context. It closes once, and never opens again: whoever
-// was told that the term is over is never told otherwise later.
+// A window is one term of this candidate as readers and the program see it: the
+// trust window and the term's context. It closes once, and never opens again: a
+// reader that learned of the end never sees the term open later.
 type window struct {
 	term        leadership.Term
 	correlation string // the term's
 
-	// As its record tells; set before anybody reads them.
+	// From the record; set before the first reader.
 	transitions uint64
 	acquired    record.Moment
 	// renewed is when the latest acknowledged write left, by the wall clock.
@@ -29,8 +29,8 @@ type window struct {
 	cancel context.CancelCauseFunc
 	// loss returns the cause of the context's end.
 	loss func(leadership.Term, machine.Reason) error
-	// onClose tells the candidate that the window has passed, from whatever
-	// goroutine saw it first.
+	// onClose notifies the candidate that the window has passed, from the
+	// goroutine that saw it first.
 	onClose func()
 
 	// The end of the window on both clocks. They only grow, so that a reader
@@ -49,8 +49,8 @@ type window struct {
 	promoted bool
 }
 
-// newWindow begins a term, whose window is open until until. What timers call
-// runs under guard, since nobody else looks after their goroutines.
+// newWindow begins a term, whose window is open until until. Functions that
+// timers call run under guard, since nothing else catches their panics.
 func newWindow(
 	parent context.Context, c clock, term leadership.Term, until machine.Instant,
 	loss func(leadership.Term, machine.Reason) error, guard func(func()), onClose func(),
@@ -142,11 +142,11 @@ func (w *window) extend(until machine.Instant) bool {
 	w.mono.Store(until.Mono)
 	w.arm()
 	// A reader may have found the old window passed meanwhile, and its verdict
-	// stands.
+	// holds.
 	return w.closed.Load() == nil
 }
 
-// close ends the term and its context for a reason. The first reason stands.
+// close ends the term and its context for a reason. The first reason is kept.
 func (w *window) close(r machine.Reason) {
 	if !w.closed.CompareAndSwap(nil, &r) {
 		return
@@ -174,9 +174,9 @@ type termContext struct {
 	w *window
 }
 
-// Err returns context.Canceled as soon as the trust window has passed. Whoever
-// is told so finds the cause, too: the goroutine that closed the window may not
-// have come to end the context yet.
+// Err returns context.Canceled as soon as the trust window has passed. A caller
+// that sees this also finds the cause: the goroutine that closed the window may
+// not have come to end the context yet.
 func (c *termContext) Err() error {
 	if c.w.open() {
 		return nil

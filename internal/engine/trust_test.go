@@ -28,8 +28,8 @@ func granted(t *testing.T, mono, wall time.Duration) (*Candidate, *window) {
 	return e, g
 }
 
-// Each clock has a way to lag: the monotonic one stands still while the machine
-// sleeps, the wall clock may be set back. So the earlier verdict counts.
+// Each clock can lag: the monotonic clock stops while the machine sleeps, the
+// wall clock may be set back. So the earlier verdict counts.
 func TestEitherClockAloneEndsTheTerm(t *testing.T) {
 	for name, c := range map[string]struct{ mono, wall time.Duration }{
 		"monotonic": {-1, time.Hour}, "monotonic at the instant": {0, time.Hour},
@@ -72,9 +72,9 @@ func TestOpenWindowOnBothClocksIsATerm(t *testing.T) {
 	})
 }
 
-// What others are granted on the strength of a term (a client's trust, the time
-// of a proof) is measured by its end: one that only the monotonic clock shows
-// would last longer than the term, by what the machine was suspended.
+// Grants to others that rely on a term (a client's trust, the time of a proof)
+// are measured by its end: an end on the monotonic clock alone would be later
+// than the term's by the length of a suspension.
 func TestTheEndOfAWindowIsTheEarlierOfBothClocks(t *testing.T) {
 	for name, c := range map[string]struct{ mono, wall time.Duration }{
 		"the machine was suspended": {9 * time.Second, 4 * time.Second}, "the wall clock was set back": {4 * time.Second, 9 * time.Second},
@@ -92,7 +92,8 @@ func TestTheEndOfAWindowIsTheEarlierOfBothClocks(t *testing.T) {
 	}
 }
 
-// Nobody looks: the context ends by a timer of its own, and tells the election.
+// Without a reader, the context ends by its own timer, and notifies the
+// election.
 func TestTermContextEndsWithoutAnybodyLooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, g := granted(t, 2*time.Second, time.Hour)
@@ -119,10 +120,10 @@ func children(t *testing.T, g *window) map[string]context.Context {
 	return map[string]context.Context{"the term's": g.ctx, "its child": child, "and its child": late}
 }
 
-// In a suspension of the machine the monotonic clock stands still and its
-// timers with it. Here that is a timer that never fires, in real time, and a
-// window that is long on the monotonic clock. Nobody looks.
-func TestAStandingMonotonicClockHoldsUpNoContext(t *testing.T) {
+// In a suspension of the machine the monotonic clock and its timers stop. This
+// test uses a timer that never fires, in real time, and a window that is long
+// on the monotonic clock. No reader looks.
+func TestStoppedMonotonicClockDelaysNoContext(t *testing.T) {
 	for name, wall := range map[string]time.Duration{"wall clock went on": 0, "wall clock goes on": 20 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			closed := make(chan struct{})
@@ -250,7 +251,7 @@ func TestExtendedTermLastsUntilTheNewEnd(t *testing.T) {
 	})
 }
 
-func TestFirstReasonOfAnEndStands(t *testing.T) {
+func TestFirstReasonOfAnEndIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, g := granted(t, time.Second, time.Second)
 		g.close(machine.ReasonResigned)
@@ -309,5 +310,5 @@ func BenchmarkExtend(b *testing.B) {
 	}
 }
 
-// bare is no guard.
+// bare calls f without a guard.
 func bare(f func()) { f() }

@@ -21,13 +21,13 @@ func (c *Candidate) ValidateToken(ctx context.Context) error {
 	return err
 }
 
-// noteBadToken reports that somebody asked about a term that is over. Nobody
-// would take it from the inbox before the start and after the end.
+// noteBadToken reports a question about a term that is over. Before the start
+// and after the end there is no loop that would take it from the inbox.
 func (c *Candidate) noteBadToken() {
 	switch c.snap.Load().state {
 	case machine.Init, machine.Ended:
 	default:
-		c.report.tell(NoteBadToken, "a token was to be validated, and its term is over or there was none")
+		c.report.tell(NoteBadToken, "validation of a token without a term in force")
 	}
 }
 
@@ -63,8 +63,8 @@ func (c *Candidate) validate(ctx context.Context) error {
 	return err
 }
 
-// Do validates the token, as the settings say, and calls op with a context that
-// ends with the term.
+// Do validates the token, as the settings require, and calls op with a context
+// that ends with the term.
 func (c *Candidate) Do(ctx context.Context, op func(ctx context.Context) error) error {
 	w := c.current.Load()
 	if w == nil || !w.open() {
@@ -80,8 +80,8 @@ func (c *Candidate) Do(ctx context.Context, op func(ctx context.Context) error) 
 	inner, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, w.term))
 	opCtx := &opContext{inner, w, cancel}
 	defer func() {
-		// What op keeps of it tells why, even if op returned before the goroutine
-		// below came to say so.
+		// A context that op keeps has the cause, even if op returned before the
+		// goroutine below set it.
 		_ = opCtx.Err()
 		cancel(nil)
 	}()
@@ -94,16 +94,16 @@ func (c *Candidate) Do(ctx context.Context, op func(ctx context.Context) error) 
 }
 
 // An opContext is the context of an operation. Its Err looks at the trust
-// window itself, as that of the term's context does: the goroutine that ends
-// the operation's with the term may not have run yet. Contexts that descend
-// from it wait for that.
+// window itself, as the Err of the term's context does: the goroutine that ends
+// the operation's context with the term may not have run yet. Contexts that
+// descend from it wait for that goroutine.
 type opContext struct {
 	context.Context
 	w      *window
 	cancel context.CancelCauseFunc
 }
 
-// Err is that of the caller's context, and context.Canceled as soon as the
+// Err is the error of the caller's context, and context.Canceled as soon as the
 // trust window has passed.
 func (c *opContext) Err() error {
 	if c.w.ctx.Err() != nil {
@@ -122,16 +122,16 @@ func (c *Candidate) proved(w *window) bool {
 	if every == 0 {
 		return true
 	}
-	// A window tells its end alone, which the core counted from when the
-	// renewal left (rule 1). The greater age counts, as with the window: in a
+	// A window has its end alone, which the core counted from when the renewal
+	// left (rule 1). The greater age counts, as with the window: in a
 	// suspension only the wall clock goes on.
 	now, trust := c.clock.now(), int64(machine.Trust(c.cfg.TTL, c.cfg.ClockDrift))
 	return trust-min(w.mono.Load()-now.Mono, w.wall.Load()-now.Wall) <= int64(every)
 }
 
-// validatePeriodically proves the token of whatever term there is, from the
-// start of the election to its end, on a goroutine of its own, since it waits
-// for the store.
+// validatePeriodically proves the token of the current term, if any, from the
+// start of the election to its end, on a separate goroutine, since it waits for
+// the store.
 func (c *Candidate) validatePeriodically(ctx context.Context) {
 	for backoff.Sleep(ctx, c.cfg.ValidateEvery) {
 		faults.Point("validation")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/bits"
+	"strconv"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/leadership"
@@ -12,9 +13,9 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/record"
 )
 
-// A snapshot is what readers see, besides the trust window. It is immutable.
-// Readers load it as a whole, so that what belongs together is of one step, and
-// none of them waits for the loop.
+// A snapshot is what readers see, except the trust window. It is immutable.
+// Readers load it as a whole, so that its fields come from one step, and none
+// of them waits for the loop.
 type snapshot struct {
 	state     machine.Public
 	bars      machine.Bars
@@ -25,8 +26,9 @@ type snapshot struct {
 	leader    leadership.Info // another candidate, or why there is none
 }
 
-// same reports whether readers see in o what they see in s. What a leader says
-// of itself changes with its record alone, and with that the end of its lease.
+// same reports whether readers see in o what they see in s. A leader's
+// description of itself changes with its record alone, and with the record the
+// end of its lease.
 func (s *snapshot) same(o *snapshot) bool {
 	l, m := &s.leader, &o.leader
 	return s.state == o.state && s.at.Equal(o.at) && s.reason == o.reason && s.bars == o.bars &&
@@ -37,8 +39,8 @@ func (s *snapshot) same(o *snapshot) bool {
 
 // publish makes the new state visible to readers, and reports a transition. It
 // comes after syncWindow, by which a term that is over is over for readers, and
-// before the actions: whatever the program is told by those, it finds when it
-// looks.
+// before the actions: the program finds each state that the actions report when
+// it looks.
 func (l *loop) publish(before past) {
 	s := &l.state
 	old := l.snap.Load()
@@ -56,7 +58,7 @@ func (l *loop) publish(before past) {
 		l.snap.Store(&stored)
 	}
 	// After the snapshot is stored: a callback that asks for the status sees
-	// what it was told.
+	// the state that it was called for.
 	news := l.tell() && l.told.ID != "" && l.told.ID != l.cfg.InstanceID
 	if changed || news && next.state == machine.Follower {
 		l.announce(before, old, &next, news)
@@ -69,38 +71,43 @@ func (l *loop) publish(before past) {
 	}
 }
 
-// tellBars reports what of changed keeps the candidate from campaigning now, or
-// no longer does. Without that a program that follows in a paused group says
+// tellBars reports which of changed keep the candidate from campaigning now, or
+// no longer do. Otherwise a program that follows in a paused group would log
 // nothing, since a follower has no transition. The lack of room comes and goes
 // with each role of a manager, and is left to its status.
 func (l *loop) tellBars(changed machine.Bars) {
 	s := &l.state
-	if changed&machine.Paused != 0 {
-		if s.Barred&machine.Paused != 0 {
-			x, why := s.BarExits[bits.TrailingZeros8(uint8(machine.Paused))], ""
-			if x.Why != "" {
-				why = " (" + leadership.Words(x.Why) + ")"
-			}
-			l.tellBar(NoteBarred, fmt.Sprintf("group %q is paused by %q%s: this candidate does not campaign until it is resumed", l.cfg.Group, x.By, why))
-		} else {
-			l.tellBar(NoteUnbarred, fmt.Sprintf("group %q is no longer paused", l.cfg.Group))
+	tell := func(bar machine.Bars, barred, unbarred string) {
+		switch {
+		case changed&bar == 0:
+		case s.Barred&bar != 0:
+			l.tellBar(NoteBarred, barred)
+		default:
+			l.tellBar(NoteUnbarred, unbarred)
 		}
 	}
-	if changed&machine.Unhealthy != 0 {
-		if s.Barred&machine.Unhealthy != 0 {
-			l.tellBar(NoteBarred, "the health check fails: this candidate does not campaign until it passes")
-		} else {
-			l.tellBar(NoteUnbarred, "the health check passes again")
+	by := func(bar machine.Bars) string {
+		x := s.BarExits[bits.TrailingZeros8(uint8(bar))]
+		if x.Why == "" {
+			return strconv.Quote(x.By)
 		}
+		return fmt.Sprintf("%q (%s)", x.By, leadership.Words(x.Why))
 	}
+	tell(machine.Paused,
+		fmt.Sprintf("group %q is paused by %s: this candidate does not campaign until it is resumed", l.cfg.Group, by(machine.Paused)),
+		fmt.Sprintf("group %q is no longer paused", l.cfg.Group))
+	tell(machine.Withdrawn,
+		fmt.Sprintf("instance %q is drained by %s: it does not campaign until it is undrained, or starts again", l.cfg.InstanceID, by(machine.Withdrawn)),
+		fmt.Sprintf("instance %q is no longer drained", l.cfg.InstanceID))
+	tell(machine.Unhealthy, "the health check fails: this candidate does not campaign until it passes", "the health check passes again")
 }
 
 func (l *loop) tellBar(kind, text string) { l.note(Note{At: time.Now(), Kind: kind, Text: text}) }
 
-// announce reports what readers see next, if its state is not the one that they
-// saw in old. Otherwise the next leader was too fast for anything to be seen
-// between it and the last. That is a line of the log alone, since a hook is
-// told of changes of state, of which there was none.
+// announce reports what readers see next, if its state differs from the state
+// that they saw in old. Otherwise the next leader was too fast for readers to
+// see anything between it and the last. That is a line of the log alone, since
+// a hook receives changes of state, of which there was none.
 func (l *loop) announce(before past, old, next *snapshot, news bool) {
 	t := l.transition(before, old.state, next)
 	if next.state != old.state {
@@ -110,7 +117,7 @@ func (l *loop) announce(before past, old, next *snapshot, news bool) {
 	l.report.event(slog.LevelInfo, t)
 }
 
-// tellSupervisor tells the supervisor what readers see now.
+// tellSupervisor passes on to the supervisor what readers see now.
 func (l *loop) tellSupervisor() {
 	if s := l.cfg.Supervisor; s != nil {
 		snap := l.snap.Load()
@@ -119,8 +126,8 @@ func (l *loop) tellSupervisor() {
 }
 
 // publishCrash makes the end visible to readers. w is the term that it has
-// ended, nil for none. It does for that what publish, announce and tell do for
-// a step: those ask the core, which is not to be trusted now.
+// ended, or nil. It does for a crash what publish, announce and tell do for a
+// step: those ask the core, which is not to be trusted now.
 func (l *loop) publishCrash(w *window) {
 	old := l.snap.Load()
 	if old.state == machine.Ended {
@@ -151,8 +158,8 @@ func (l *loop) publishCrash(w *window) {
 	l.tellSupervisor()
 }
 
-// reason is why the state is what it is. The core knows of a stop, and not by
-// whom.
+// reason is why the state is what it is. The core knows of a stop, but not who
+// asked for it.
 func (l *loop) reason() machine.Reason {
 	if l.severed && l.state.Phase == machine.Stopped {
 		return leadership.ReasonClosed
@@ -161,14 +168,14 @@ func (l *loop) reason() machine.Reason {
 }
 
 // transition describes a change of state. The leader is the one that observers
-// are told of by this very step, as publish has tell come first.
+// learn of by this very step, since publish has called tell first.
 func (l *loop) transition(before past, from machine.Public, next *snapshot) Transition {
 	s := &l.state
 	t := Transition{
 		At: next.at, Event: eventOf(next.state), From: stateName(from), To: stateName(next.state), Reason: next.reason,
 		Term: transitionTerm(before, pastOf(s)), LeaderID: l.told.ID, LeaderTerm: l.told.Term, Correlation: l.told.Correlation,
 	}
-	// An Exit stays until the next one, and says nothing of other transitions.
+	// An Exit stays until the next one, and does not concern other transitions.
 	if t.To == StateDemoted {
 		t.By, t.Why = s.Exit.By, s.Exit.Why
 	}
@@ -179,7 +186,7 @@ func (l *loop) transition(before past, from machine.Public, next *snapshot) Tran
 }
 
 // transitionTerm is the term that began or ended by a step, if one did. A claim
-// that cools down is no term: it ends unseen if it is not promoted.
+// that cools down is not a term: it ends unseen if it is not promoted.
 func transitionTerm(before, after past) leadership.Term {
 	for _, s := range []past{after, before} {
 		if s.phase == machine.Holding && s.promoted {
@@ -200,7 +207,7 @@ func (l *loop) describe(info *leadership.Info) {
 	case v.Kind == machine.Held && v.Rec.Token == l.state.Grant.Token:
 		info.Reason = l.state.Reason
 		if p := l.state.Phase; p == machine.Draining || p == machine.Releasing {
-			// As the vacancy will say, which is then no news.
+			// The vacancy will contain this, which is then no news.
 			x := l.state.Exit
 			info.By, info.Why, info.Successor = cmp.Or(x.By, l.cfg.InstanceID), x.Why, x.Successor
 		}
@@ -213,7 +220,7 @@ func (l *loop) describe(info *leadership.Info) {
 		// first, or back off.
 		until := l.state.ViewAt + int64(machine.Wait(l.rules.Lease(&l.state), l.cfg.ClockDrift))
 		info.ID, info.Until = v.Rec.ID, l.clock.time(until)
-		// What was read last may be something that the core did not take in, as
+		// The last read may have returned something that the core ignored, as
 		// older than what it knew.
 		if r.Token == v.Rec.Token {
 			info.Priority, info.Version = r.Priority, r.Version
@@ -226,13 +233,13 @@ func (l *loop) describe(info *leadership.Info) {
 	}
 }
 
-// times returns when the term began of the record that was seen last, and when
-// that was written, as it says.
+// times returns when the term of the last seen record began, and when the
+// record was written, by its own account.
 func (l *loop) times() (acquired, renewed record.Moment) {
 	v, r, g := &l.state.View, &l.record, &l.state.Grant
 	switch {
 	case v.Kind == machine.Held && v.Rec.Token == g.Token && v.Rev == g.Rev && g.Term != 0:
-		// What was acknowledged is known before the watch tells of it.
+		// An acknowledged write is known before the watch reports it.
 		return l.counted().acquired, record.MomentAt(g.Sent.Wall)
 	case r.Token == v.Rec.Token:
 		return r.Acquired, r.Renewed
@@ -241,8 +248,9 @@ func (l *loop) times() (acquired, renewed record.Moment) {
 	}
 }
 
-// correlation is that of the term with this token. It is asked for with every
-// call to the store. It is a hash, and most calls are of the same term.
+// correlation returns the correlation of the term with this token. Every call
+// to the store asks for it. It is a hash, and most calls belong to the same
+// term.
 func (l *loop) correlation(token string) string {
 	if token != l.hashed {
 		l.hashed, l.hash = token, leadership.Correlation(token)
@@ -250,13 +258,15 @@ func (l *loop) correlation(token string) string {
 	return l.hash
 }
 
-// barred returns what readers are told of why the candidate does not campaign:
-// one reason, and first the one that holds for the whole group. That it is
-// uninformed is none of them, since that passes within a lease.
+// barred returns the reason that readers see for a candidate that does not
+// campaign: one reason, and first a reason that holds for the whole group. A
+// missing control record is not among them, since that passes within a lease.
 func barred(b machine.Bars) machine.Reason {
 	switch {
 	case b&machine.Paused != 0:
 		return machine.ReasonPaused
+	case b&machine.Withdrawn != 0:
+		return machine.ReasonDrained
 	case b&machine.Unhealthy != 0:
 		return machine.ReasonUnhealthy
 	case b&machine.Full != 0:
@@ -266,10 +276,10 @@ func barred(b machine.Bars) machine.Reason {
 	}
 }
 
-// expiry is when the leader that observers were told of is seen to have fallen
-// silent. The core does not ask to be woken for that if it may not campaign. It
-// stays in the past until they are told, since a hook may outlast that instant.
-// The step that follows tells them, and ends it by that.
+// expiry is when the leader that observers know is seen to have fallen silent.
+// The core does not ask to be woken for that if it may not campaign. It stays
+// in the past until observers are notified, since a hook may outlast that
+// instant. The step that follows notifies them, and thereby ends it.
 func (l *loop) expiry() int64 {
 	leader := &l.snap.Load().leader
 	if leader.ID == "" || leader.ID != l.told.ID {
@@ -278,9 +288,9 @@ func (l *loop) expiry() int64 {
 	return int64(leader.Until.Sub(l.clock.origin))
 }
 
-// tell tells observers and callbacks who leads, if that changed, and reports
-// whether it did. A window of ours that is open settles that without a look at
-// the record.
+// tell notifies observers and callbacks who leads, if that changed, and reports
+// whether it did. An open window of this candidate settles that without a look
+// at the record.
 func (l *loop) tell() bool {
 	if w := l.current.Load(); w != nil && l.toldOfUs(w.term.Number) && w.open() {
 		return false // as with each renewal
@@ -288,7 +298,8 @@ func (l *loop) tell() bool {
 	return l.tellNews()
 }
 
-// toldOfUs reports whether observers were told last that we lead in this term.
+// toldOfUs reports whether the last news for observers was that this candidate
+// leads in this term.
 func (l *loop) toldOfUs(term uint64) bool {
 	t := &l.told
 	return t.ID == l.cfg.InstanceID && t.Term == term && t.Reason == "" && t.By == "" && t.Why == "" && t.Successor == ""
@@ -311,9 +322,9 @@ func (l *loop) tellNews() bool {
 	return true
 }
 
-// tellOf is the rest of tell, of a change. A leader of an earlier
-// version may leave without a vacancy. Whoever keeps account of terms is told of
-// one all the same, between the two leaders.
+// tellOf is the rest of tell, for a change. A leader of an earlier version may
+// leave without a vacancy. Observers that keep account of terms are notified of
+// a vacancy all the same, between the two leaders.
 func (l *loop) tellOf(info *leadership.Info) {
 	if before, ok := leadership.VacancyAfter(l.told, l.state.View); ok && info.ID != "" {
 		l.callbacks.tellLeader(before)

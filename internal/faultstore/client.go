@@ -108,7 +108,7 @@ func admit(ctx context.Context, key string) error {
 	return nil
 }
 
-// end says why a call got no answer.
+// end returns why a call got no answer.
 func end(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -118,10 +118,10 @@ func end(ctx context.Context) error {
 
 var errClosed = errors.New("the network was closed")
 
-// call takes a call on its way. perform runs when it reaches the store, with
-// f.mu held, and is told whether the caller has given up; it returns what the
-// answer does when the caller hears it. call reports whether the caller heard
-// it.
+// call sends a call on its way. perform runs when it reaches the store, with
+// f.mu held; its argument is whether the caller has given up; it returns the
+// effect of the answer when the caller hears it. call reports whether the
+// caller heard it.
 func (c *Client) call(ctx context.Context, call Call, perform func(Fate, bool) func()) bool {
 	answer := make(chan func(), 1)
 	c.f.mu.Lock()
@@ -255,7 +255,7 @@ func (f *Faults) cut(conn store.ConnState, names []string) {
 	}
 }
 
-// Heal joins the links again. Their watches hear the present state of all their
+// Heal joins the links again. Their watches hear the current state of all their
 // keys, and then their clients report Connected. Calls that a partition
 // swallowed stay lost.
 func (f *Faults) Heal(names ...string) {
@@ -265,7 +265,7 @@ func (f *Faults) Heal(names ...string) {
 }
 
 // Report lets clients report a state, whatever their links do: disconnected
-// while answers arrive, connected while none do. It stands until the next call
+// while answers arrive, connected while none do. It lasts until the next call
 // of Report, Partition, BlackHole or Heal.
 func (f *Faults) Report(conn store.ConnState, names ...string) {
 	for _, name := range names {
@@ -273,7 +273,7 @@ func (f *Faults) Report(conn store.ConnState, names ...string) {
 	}
 }
 
-// set changes the link's state and tells the listeners.
+// set changes the link's state and notifies the listeners.
 func (c *Client) set(cut bool, conn store.ConnState) {
 	c.telling.Lock()
 	defer c.telling.Unlock()
@@ -282,7 +282,7 @@ func (c *Client) set(cut bool, conn store.ConnState) {
 	}
 }
 
-// report changes what is said of the link, and tells the listeners.
+// report changes the reported state of the link, and notifies the listeners.
 func (c *Client) report(conn store.ConnState) {
 	c.telling.Lock()
 	defer c.telling.Unlock()
@@ -291,7 +291,7 @@ func (c *Client) report(conn store.ConnState) {
 	}
 }
 
-// change changes the link's state, and returns the listeners to tell.
+// change changes the link's state, and returns the listeners to notify.
 func (c *Client) change(cut bool, conn store.ConnState) []*func(store.ConnState) {
 	c.f.mu.Lock()
 	defer c.f.mu.Unlock()
@@ -303,8 +303,8 @@ func (c *Client) change(cut bool, conn store.ConnState) []*func(store.ConnState)
 	return c.say(conn)
 }
 
-// changeReport changes what is said of the link, and returns the listeners to
-// tell.
+// changeReport changes the reported state of the link, and returns the
+// listeners to notify.
 func (c *Client) changeReport(conn store.ConnState) []*func(store.ConnState) {
 	c.f.mu.Lock()
 	defer c.f.mu.Unlock()
@@ -314,7 +314,7 @@ func (c *Client) changeReport(conn store.ConnState) []*func(store.ConnState) {
 	return c.say(conn)
 }
 
-// say changes the state that is reported, and returns the listeners to tell.
+// say changes the state that is reported, and returns the listeners to notify.
 // f.mu is held.
 func (c *Client) say(conn store.ConnState) (tell []*func(store.ConnState)) {
 	if c.conn == conn {
@@ -347,7 +347,7 @@ func (c *Client) OnConnState(f func(store.ConnState)) (stop func()) {
 }
 
 // Watch implements [store.Watcher]. Its own call may be lost or refused, and
-// then fails after Options.WatchTimeout or at once; the present state, at the
+// then fails after Options.WatchTimeout or at once; the current state, at the
 // beginning and after each interruption, may be late but is not lost.
 func (c *Client) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
 	for _, key := range keys {
@@ -463,14 +463,14 @@ func (c *Client) event(w *watch, e store.Entry) {
 	}
 }
 
-// resync lets all watches hear the present state. f.mu is held.
+// resync delivers the current state to all watches. f.mu is held.
 func (c *Client) resync() {
 	for _, w := range c.watches {
 		c.refresh(w)
 	}
 }
 
-// refresh lets one watch hear the present state, unless its link is cut: then
+// refresh delivers the current state to one watch, unless its link is cut: then
 // it hears it when the link is joined again. f.mu is held.
 func (c *Client) refresh(w *watch) {
 	if c.cut || !slices.Contains(c.watches, w) {

@@ -1,6 +1,5 @@
 // Package faultstore is a store behind a network that fails on demand. Each
-// candidate of a simulation reaches the same registers through a link of its
-// own:
+// candidate of a simulation reaches the same registers through its own link:
 //
 //	f := faultstore.New(faultstore.Options{Policy: faultstore.Random(seed, faultstore.Rough())})
 //	defer f.Close()
@@ -8,10 +7,10 @@
 //	f.Partition("a")
 //
 // What happens to a call is its [Fate], which a [Policy] decides when the call
-// is made. What happens to a link or to the registers themselves is done by
-// methods of [Faults]. Whatever the policy, the promises of package store hold,
-// but for those methods that break them by intent: [Faults.Rollback],
-// [Faults.Wipe] and [Faults.Remake].
+// is made. Methods of [Faults] act on a link or on the registers themselves.
+// Whatever the policy, the promises of package store hold, but for the methods
+// that break them by intent: [Faults.Rollback], [Faults.Wipe] and
+// [Faults.Remake].
 //
 // The package is made for the virtual time of testing/synctest. It reads no
 // other clock and no global randomness, so a run repeats as far as the

@@ -22,16 +22,16 @@ const (
 	LateCommit                  // a write was applied after its caller had given up
 	LateRefusal                 // a write arrived after its caller had given up, at another revision
 	Refusal                     // the store refused to look at a call
-	Denial                      // the store refused a call for good
+	Denial                      // the store refused a call permanently
 	FalseConflict               // a write was refused as a conflict although the revision matched
 	StaleRead                   // a read answered an earlier state than the present one
 	DelayedEvent                // a watch heard of a change late
 	LostEvent                   // a watch did not hear of a change
 	RepeatedEvent               // a watch heard of a change again
-	Gap                         // a watch was deaf for a while, and then heard the present state
+	Gap                         // a watch was deaf for a while, and then heard the current state
 	Partition                   // a partition swallowed a call, an answer or an event
 	Forgotten                   // the store lost acknowledged writes
-	FalseReport                 // a client said of its link what was not so
+	FalseReport                 // a client made a false report of its link
 	kinds
 )
 
@@ -57,7 +57,7 @@ const (
 	CompareAndSwap
 	Watch
 	Event // not a call: a change on its way to a watch
-	Check // of a store that tells its age
+	Check // of a store that reports its age
 )
 
 // A Call is what a policy knows when it decides.
@@ -69,14 +69,13 @@ type Call struct {
 	Write  store.Write // of CompareAndSwap; its value must not be changed
 }
 
-// A Fate is what happens to a call. The zero Fate is that of a perfect network.
-// Where several fields are set, they happen in the order of the call's way: it
-// is lost, or arrives late, is refused or performed, and answered late or
-// never.
+// A Fate is what happens to a call. The zero Fate is a perfect network's. Where
+// several fields are set, they happen in the order of the call's way: it is
+// lost, or arrives late, is refused or performed, and answered late or never.
 type Fate struct {
 	// Delay passes before the call reaches the store, or the event its watch. A
 	// write whose caller gives up meanwhile is applied nevertheless, unless a
-	// partition has begun.
+	// partition has started.
 	Delay time.Duration
 	// Lose lets the call or the event vanish: the caller waits until its
 	// context ends, and the call never has an effect.
@@ -104,7 +103,7 @@ type Fate struct {
 	// Repeat is how many times more the event is delivered.
 	Repeat int
 	// Gap makes the watch deaf from this event on for so long, after which it
-	// hears the present state of all its keys.
+	// hears the current state of all its keys.
 	Gap time.Duration
 }
 
@@ -157,8 +156,9 @@ func Rough() Rates {
 }
 
 // Random returns a policy that draws every call's fate from the seed and the
-// call itself: who asks what of which key for the how-manyth time. So the fates
-// of one client do not depend on how its calls interleave with those of others.
+// call itself: which client asks what of which key for the how-manyth time. So
+// the fates of one client do not depend on how its calls interleave with the
+// calls of others.
 func Random(seed uint64, r Rates) Policy {
 	return func(c Call) Fate {
 		rng := rand.New(rand.NewPCG(seed, c.hash()))

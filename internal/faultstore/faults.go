@@ -24,7 +24,7 @@ type Options struct {
 	// WatchTimeout is how long a Watch tries before it fails when its call is
 	// lost. The default is 5 s.
 	WatchTimeout time.Duration
-	// Ages has the store tell its age, by calls that fare as others do.
+	// Ages makes the store report its age, by calls with fates like others.
 	Ages bool
 }
 
@@ -162,7 +162,7 @@ func (f *Faults) Wipe() {
 }
 
 // Remake deletes the registers and makes others, which are empty. Revisions go
-// on above those of before, as they do in a bucket of ours.
+// on above the earlier ones, as they do in a bucket that this project makes.
 func (f *Faults) Remake() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,7 +210,7 @@ func (f *Faults) Counts() map[Fault]uint64 {
 	return m
 }
 
-// Unseen returns those of Counts that never had an effect.
+// Unseen returns the faults in Counts that never had an effect.
 func (f *Faults) Unseen() (never []Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -235,9 +235,9 @@ func (f *Faults) changed(key string) {
 	}
 }
 
-// state returns what a watch hears when it hears the present state. Of a
-// pattern that is each key of which anything was known within Options.Memory,
-// so that a watch hears of those, too, that vanished. f.mu is held.
+// state returns what a watch hears when it hears the current state. For a
+// pattern that is each key which existed within Options.Memory, so that a watch
+// also hears of keys that vanished. f.mu is held.
 func (f *Faults) state(w *watch) (entries []store.Entry) {
 	for _, key := range w.keys {
 		entries = append(entries, f.entry(key))

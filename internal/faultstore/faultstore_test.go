@@ -54,7 +54,7 @@ func write(c *faultstore.Client, expected uint64, value string) (uint64, store.O
 }
 
 // demand fails unless the first write ends in the outcome after the time and
-// the register then stands at the revision.
+// the register then has the revision.
 func demand(t *testing.T, f *faultstore.Faults, want store.Outcome, after time.Duration, rev uint64) {
 	t.Helper()
 	_, got, took := write(f.Client("a"), 0, "v")
@@ -62,7 +62,7 @@ func demand(t *testing.T, f *faultstore.Faults, want store.Outcome, after time.D
 		t.Errorf("the write ended %v after %v, want %v after %v", got, took, want, after)
 	}
 	if e := f.Entry(key); e.Revision != rev {
-		t.Errorf("the register stands at revision %d, want %d", e.Revision, rev)
+		t.Errorf("the register is at revision %d, want %d", e.Revision, rev)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestWriteFaultsHaveTheirOutcomes(t *testing.T) {
 				demand(t, f, c.want, c.after, c.rev)
 				time.Sleep(time.Hour)
 				if e := f.Entry(key); e.Revision != c.rev {
-					t.Errorf("an hour later the register stands at revision %d, want %d", e.Revision, c.rev)
+					t.Errorf("an hour later the register is at revision %d, want %d", e.Revision, c.rev)
 				}
 				seen(t, f, c.seen...)
 			})
@@ -240,7 +240,7 @@ func TestPartitionSilencesOneClientUntilItHeals(t *testing.T) {
 		f.Heal("a")
 		h.demand(t, "0@0s 1@1s")
 		if !slices.Equal(states, []store.ConnState{store.Disconnected, store.Connected}) {
-			t.Errorf("a was told of the states %v", states)
+			t.Errorf("a was notified of the states %v", states)
 		}
 		seen(t, f, faultstore.Partition)
 	})
@@ -259,30 +259,29 @@ func TestBlackHoleIsNotReported(t *testing.T) {
 	})
 }
 
-// What a client says of its link and what the link does are two things: a
-// client library notices a lost connection late, and a new one before its first
-// answer.
-func TestAReportSaysNothingOfTheLink(t *testing.T) {
+// A client's report about its link is independent of the link: a client library
+// notices a lost connection late, and a new one before its first answer.
+func TestReportDoesNotDependOnTheLink(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults) {
 		a := f.Client("a")
 		var states []store.ConnState
 		defer a.OnConnState(func(s store.ConnState) { states = append(states, s) })()
 		f.Report(store.Disconnected, "a")
-		f.Report(store.Disconnected, "a") // is no news
+		f.Report(store.Disconnected, "a") // is not news
 		if rev, o, took := write(a, 0, "a"); rev != 1 || o != store.OK || took != 0 {
-			t.Errorf("a write while the link is said to be down: revision %d, %v after %v", rev, o, took)
+			t.Errorf("a write while the link is reported down: revision %d, %v after %v", rev, o, took)
 		}
 		f.Partition("a")
 		f.Report(store.Connected, "a")
 		if _, o, took := write(a, 1, "b"); o != store.Unknown || took != timeout {
-			t.Errorf("a write while the link is said to be up: %v after %v", o, took)
+			t.Errorf("a write while the link is reported up: %v after %v", o, took)
 		}
 		if s := f.Client("b").ConnState(); s != store.Connected || a.ConnState() != store.Connected {
-			t.Errorf("a is said to be %v, b %v", a.ConnState(), s)
+			t.Errorf("a is reported %v, b %v", a.ConnState(), s)
 		}
 		f.Heal("a")
 		if want := []store.ConnState{store.Disconnected, store.Connected}; !slices.Equal(states, want) {
-			t.Errorf("a was told of the states %v, want %v", states, want)
+			t.Errorf("a was notified of the states %v, want %v", states, want)
 		}
 		if n := f.Count(faultstore.FalseReport); n != 2 {
 			t.Errorf("%d false reports, want 2", n)
@@ -297,7 +296,7 @@ func TestReplyIsLostIfAPartitionBeginsOnItsWay(t *testing.T) {
 	})
 }
 
-func TestRollbackForgetsAcknowledgedWritesAndTellsTheWatches(t *testing.T) {
+func TestRollbackDropsAcknowledgedWritesAndNotifiesWatches(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults) {
 		a := f.Client("a")
 		write(a, 0, "1")
@@ -312,14 +311,14 @@ func TestRollbackForgetsAcknowledgedWritesAndTellsTheWatches(t *testing.T) {
 		}
 		f.Wipe()
 		if e := f.Entry(key); e.Revision != 0 {
-			t.Errorf("after the wipe the register stands at revision %d", e.Revision)
+			t.Errorf("after the wipe the register is at revision %d", e.Revision)
 		}
 		h.demand(t, "2@0s 1@0s 2@0s 0@0s")
 		seen(t, f, faultstore.Forgotten)
 	})
 }
 
-func TestWhatIsMadeAgainIsEmptyAndTellsItsAge(t *testing.T) {
+func TestRecreatedStoreIsEmptyAndReportsItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := false
 		f := faultstore.New(faultstore.Options{Ages: true, Policy: func(c faultstore.Call) faultstore.Fate {
@@ -354,7 +353,7 @@ func TestWhatIsMadeAgainIsEmptyAndTellsItsAge(t *testing.T) {
 	})
 }
 
-func TestForeignToolsAreHeard(t *testing.T) {
+func TestWritesOfForeignToolsAreDelivered(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults) {
 		h := listen(t, f.Client("a"), key)
 		for _, do := range []func(){func() { f.Put(key, []byte("foreign")) }, func() { f.Delete(key) }, func() { f.Purge(key) }} {

@@ -43,8 +43,8 @@ func (w *watch) wants(key string) bool {
 	return slices.Contains(w.keys, key) || w.pattern != "" && store.MatchPattern(w.pattern, key)
 }
 
-// complete stands in a pattern's queue for the end of the present state. No key
-// is empty.
+// complete marks the end of the current state in a pattern's queue. No key is
+// empty.
 const complete = ""
 
 // push queues an entry. It waits for those pushed before it, however early it
@@ -78,7 +78,7 @@ func (w *watch) run() {
 	}
 }
 
-// next takes the first entry, or says how long it has to wait, or ends the
+// next takes the first entry, or returns how long it has to wait, or ends the
 // runner.
 func (w *watch) next(runner uint64) (e store.Entry, wait time.Duration, ok bool) {
 	w.mu.Lock()
@@ -127,6 +127,5 @@ func (w *watch) wait() {
 	}
 }
 
-// starting stands for a runner that has not told its number yet. No goroutine
-// has it.
+// starting is a runner whose number is not known yet. No goroutine has it.
 const starting = ^uint64(0)

@@ -1,6 +1,6 @@
-// Package goid tells goroutines apart. Go offers no way to do so but the text
-// of a stack trace; here it serves one purpose only: that a function which
-// waits for a callback to return does not wait when it is called by that very
+// Package goid identifies goroutines. Go offers no way to do so but the text of
+// a stack trace; here it serves one purpose only: that a function which waits
+// for a callback to return does not wait when it is called by that very
 // callback.
 package goid
 
@@ -11,7 +11,7 @@ import (
 )
 
 // Current returns the number of the calling goroutine, which is not used again,
-// or 0 if it cannot be told.
+// or 0 if it is unknown.
 func Current() uint64 {
 	var buf [64]byte
 	b := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))

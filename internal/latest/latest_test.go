@@ -34,7 +34,7 @@ func TestTheLatestValueOfAKeyTakesThePlaceOfTheOther(t *testing.T) {
 	}
 }
 
-func TestAKeyThatWasTakenWaitsAnewAtTheEnd(t *testing.T) {
+func TestTakenKeyIsQueuedAgainAtTheEnd(t *testing.T) {
 	q := latest.New[string, int]()
 	q.Put("a", 1)
 	q.Put("b", 2)

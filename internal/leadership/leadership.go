@@ -1,4 +1,4 @@
-// Package leadership says who leads a group, as read from its record.
+// Package leadership determines who leads a group, as read from its record.
 //
 // The runtime of a candidate, the role manager, observers and the operator's
 // side all speak of it in these values. The public package converts them once.
@@ -24,8 +24,8 @@ import (
 // that a configuration may ask for.
 const MaxTTL = time.Hour
 
-// DefaultDrift is how far clock rates are assumed to differ unless a
-// configuration says otherwise. chrony may slew a clock by 8.3 % (maxslewrate).
+// DefaultDrift is how far clock rates are assumed to differ by default. chrony
+// may slew a clock by 8.3 % (maxslewrate).
 const DefaultDrift = 0.10
 
 // MaxDrift bounds the drift that a configuration may state, and so the one that
@@ -35,8 +35,8 @@ const MaxDrift = 0.3
 // ErrInvalid is leader.ErrInvalidConfig.
 var ErrInvalid = errors.New("leader: invalid configuration")
 
-// The reasons that the core does not know: those of the runtime, of the role
-// manager and of operators.
+// The reasons that the core does not know: they come from the runtime, the role
+// manager and operators.
 const (
 	ReasonFull      machine.Reason = "full"
 	ReasonCrashed   machine.Reason = "crashed"
@@ -45,16 +45,16 @@ const (
 	ReasonForgotten machine.Reason = "forgotten"
 )
 
-// A Term is one term of a leader. The zero value is no term.
+// A Term is one term of a leader. The zero value means no term.
 type Term struct {
 	Number uint64
 	Token  string
 }
 
-// IsZero reports whether t is no term.
+// IsZero reports whether t is the zero Term.
 func (t Term) IsZero() bool { return t == Term{} }
 
-// Correlation is that of the term's token.
+// Correlation is the correlation of the term's token.
 func (t Term) Correlation() string { return Correlation(t.Token) }
 
 // Hash returns a short hash of a token, which may be shown where the token may
@@ -73,7 +73,7 @@ func Correlation(token string) string {
 	return Hash(token)
 }
 
-// Info is who leads a group, or why nobody does. The fields are those of
+// Info is who leads a group, or why nobody does. The fields match
 // leader.LeaderInfo.
 type Info struct {
 	Group       string
@@ -93,7 +93,7 @@ type Info struct {
 	By          string
 	Why         string
 	Successor   string
-	// Rev is the revision of the entry that says so, where one was read.
+	// Rev is the revision of the entry that shows this, where one was read.
 	Rev uint64
 }
 
@@ -140,8 +140,8 @@ func drift(r record.Record) float64 {
 	return float64(r.Drift)
 }
 
-// Lease is for how long whoever sees a record has to leave it alone, and 0 if
-// the record does not say so.
+// Lease is for how long a candidate that sees a record has to leave it alone,
+// and 0 if the record does not contain that.
 func Lease(seen machine.Seen, r record.Record) time.Duration {
 	if seen.Kind != machine.Held || seen.Rec.TTL <= 0 {
 		return 0
@@ -161,12 +161,13 @@ func (i Info) AsOf(now time.Time) Info {
 	}
 }
 
-// Same reports whether o says the same of who leads, or of why nobody does.
+// Same reports whether o has the same leader, or the same reason why nobody
+// leads.
 func (i Info) Same(o Info) bool {
 	return i.ID == o.ID && i.Term == o.Term && i.Reason == o.Reason && i.By == o.By && i.Why == o.Why && i.Successor == o.Successor
 }
 
-// String says in one line for people who leads, or why nobody does.
+// String describes in one line for people who leads, or why nobody does.
 func (i Info) String() string {
 	if i.ID != "" {
 		return fmt.Sprintf("%q leads group %q in term %d", i.ID, i.Group, i.Term)
@@ -174,7 +175,7 @@ func (i Info) String() string {
 	return fmt.Sprintf("nobody leads group %q: %s", i.Group, i.Vacancy())
 }
 
-// Vacancy says why nobody leads.
+// Vacancy describes why nobody leads.
 func (i Info) Vacancy() string {
 	var b strings.Builder
 	b.WriteString(cmp.Or(Words(string(i.Reason)), "unknown"))
@@ -203,9 +204,9 @@ func Words(s string) string {
 }
 
 // VacancyAfter returns the vacancy between the leader that was known and the
-// one whose record is seen, if there was one that nobody wrote. Earlier
-// versions hand over without one; the record of the successor says why its
-// predecessor left, so that whoever asks finds the reason where it always is.
+// one whose record is seen, if there was an unwritten one. Earlier versions
+// hand over without one; the record of the successor contains why its
+// predecessor left, so that observers find the reason where it always is.
 func VacancyAfter(known Info, seen machine.Seen) (vacancy Info, ok bool) {
 	prior := seen.Rec.Prior
 	if known.ID == "" || seen.Kind != machine.Held || prior.Reason == "" || prior.Term != known.Term || seen.Term() == known.Term {

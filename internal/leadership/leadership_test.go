@@ -15,7 +15,7 @@ func TestUntilCountsTheDriftThatTheRecordStates(t *testing.T) {
 		"0.01": 1010 * time.Millisecond,
 		"0.1":  1100 * time.Millisecond,
 		"0.3":  1300 * time.Millisecond,
-		// What no configuration may say is no candidate's.
+		// A candidate cannot have a value that no configuration may have.
 		"0.31": 1100 * time.Millisecond,
 		"0":    1100 * time.Millisecond,
 		"-0.1": 1100 * time.Millisecond,
@@ -26,7 +26,7 @@ func TestUntilCountsTheDriftThatTheRecordStates(t *testing.T) {
 		value := fmt.Sprintf(`{"id":"x","token":"t","ttl":1000,"term":5,"drift":%s}`, drift)
 		now := time.Now()
 		info, _ := Of("g", store.Entry{Key: "g", Revision: 7, Value: []byte(value)}, now)
-		// A fraction is no exact number in binary.
+		// A fraction is inexact in binary.
 		if got := info.Until.Sub(now); info.ID != "x" || got.Round(time.Microsecond) != want {
 			t.Errorf("drift %s: %q until %v after it arrived, want %v", drift, info.ID, got, want)
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An answer is told from others by the number of its call alone, so no two
-// calls have the same.
+// The number of a call alone distinguishes its answer from others, so no two
+// calls have the same number.
 func TestNoTwoCallsHaveOneNumber(t *testing.T) {
 	m := unitMachine("a")
 	m.TTL, m.MaxTTL = 2000, 2000
@@ -78,8 +78,8 @@ func TestReadsThatFailAreAttempts(t *testing.T) {
 	}
 }
 
-// Nobody who stops waits for a release that can not be written. Otherwise it is
-// tried again.
+// A stopping candidate does not wait for a release that cannot be written.
+// Otherwise the release is tried again.
 func TestAReleaseIsGivenUpByWhoStopsAndIsRefusedForGood(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave   Event
@@ -106,7 +106,7 @@ func TestAReleaseIsGivenUpByWhoStopsAndIsRefusedForGood(t *testing.T) {
 // While the work stops, a read that shows the register as it was proves nothing
 // about a renewal that may still be under way: the record is kept, and the
 // question asked again.
-func TestAReadOfWhatIsKnownEndsNoKeeping(t *testing.T) {
+func TestReadOfAKnownRevisionDoesNotEndKeeping(t *testing.T) {
 	m := unitMachine("a")
 	m.TTL, m.MaxTTL, m.DrainBudget = 200, 200, 1000
 	p := elected(m)

@@ -40,8 +40,8 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkStepOnANewStack is what a step costs a goroutine whose stack is
-// small, as those of elections are that mostly wait.
+// BenchmarkStepOnANewStack measures a step on a goroutine whose stack is small.
+// Elections mostly wait, so their goroutines have small stacks.
 func BenchmarkStepOnANewStack(b *testing.B) {
 	m, c := unitMachine("a"), scenes()[2]
 	done := make(chan struct{})

@@ -11,12 +11,12 @@ func (c *step) claimIfDue() {
 	c.claim(c.claimReason(), v.Kind == Vacant && v.Rec.Settled)
 }
 
-// claim challenges the register as it was seen. settled: whoever left it had
-// cooled down. Where nothing older ever comes back, the compare-and-swap then
-// proves that nobody led in between.
+// claim challenges the register as it was seen. settled means that the previous
+// holder had cooled down. Where nothing older ever comes back, the
+// compare-and-swap then proves that nobody led in between.
 func (c *step) claim(why Reason, settled bool) {
 	c.s.Phase, c.s.Reason = Claiming, why
-	// A claim has a token of its own, so that no earlier claim is mistaken for
+	// Each claim has its own token, so that no earlier claim is mistaken for
 	// it.
 	c.s.Grant = Grant{
 		Token: c.ev.Token, Nonce: c.ev.Nonce, Settled: settled && c.m.Expires,
@@ -83,7 +83,8 @@ func (c *step) succeeded(seen *Seen) bool {
 
 func (c *step) theirs(seen *Seen) bool { return seen.Kind == Held && !c.ours(seen) }
 
-// granted begins a term's grant: the claim stands at rev, and was sent at sent.
+// granted begins a term's grant: the claim has revision rev, and was sent at
+// sent.
 func (c *step) granted(rev uint64, sent Instant) {
 	ttl := max(c.m.TTL, c.s.HeldTTL)
 	c.s.Phase, c.s.Write, c.s.Window, c.s.Passed = Holding, Write{}, 0, 0
@@ -106,15 +107,15 @@ func (c *step) granted(rev uint64, sent Instant) {
 		c.s.Grant.PromoteAt = c.now.Mono + int64(c.m.wait(ttl))
 	}
 	if c.s.DoubtUntil > c.now.Mono {
-		// The lost lease may be longer than that of any record observed since.
+		// The lost lease may be longer than every lease observed since.
 		c.s.Grant.PromoteAt = max(c.s.Grant.PromoteAt, c.s.DoubtUntil)
 	}
 	c.examine()
 }
 
-// youth notes that a void claim of ours was applied, perhaps in a store that
-// was made just before. A leader of the one before it, with a lease of length
-// ttl, has not heard of that.
+// youth notes that a void claim of this candidate was applied, perhaps in a
+// store that was made just before. A leader of the previous store, with a lease
+// of length ttl, has not heard of that.
 func (c *step) youth(ttl time.Duration) {
 	c.s.YoungUntil = max(c.s.YoungUntil, c.now.Mono+int64(c.m.wait(ttl)))
 }
@@ -122,16 +123,16 @@ func (c *step) youth(ttl time.Duration) {
 // young reports whether the doubt of a void claim lasts.
 func (c *step) young() bool { return c.s.YoungUntil > c.now.Mono }
 
-// strayed reports whether seen is a void claim of ours, applied where we did
-// not know of it: after we gave it up, or a second time in a store that was
-// made again. Others may have led in between.
+// strayed reports whether seen is a void claim of this candidate that was
+// applied without its knowledge: after the candidate gave it up, or a second
+// time in a store that was made again. Others may have led in between.
 func (c *step) strayed(seen *Seen) bool {
 	return c.s.Grant.Void && c.ours(seen) && seen.Rec.Term == 0 && seen.Rev != c.s.Grant.Term
 }
 
-// examine asks the store for its age, which may end the doubt. It is asked only
-// now: what it said before the claim was applied may be the age of the store
-// before. Without an answer the doubt lasts, as a cool-down does.
+// examine asks the store for its age, which may end the doubt. It asks only
+// now, because an earlier answer may be the age of the previous store. Without
+// an answer the doubt lasts as long as a cool-down.
 func (c *step) examine() {
 	if !c.young() {
 		c.s.YoungUntil = 0
@@ -158,8 +159,8 @@ func (c *step) examined() {
 	}
 }
 
-// extend takes in that our record stands at rev, by a write that left at sent.
-// The lease counts from the latter. River's leadership package anchors its
+// extend records that our record has revision rev, by a write that left at
+// sent. The lease counts from sent. River's leadership package anchors its
 // trust the same way.
 func (c *step) extend(rev uint64, sent Instant) {
 	c.s.Grant.Rev, c.s.Grant.Sent = rev, sent

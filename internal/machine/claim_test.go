@@ -21,23 +21,28 @@ func TestUnfitWhileClaimingIsNotPromoted(t *testing.T) {
 	}
 }
 
-// Of several bars the one that still stands says why a claim that was under way
-// is given back, and who asked for it.
-func TestALateGrantIsLeftForTheBarThatStillStands(t *testing.T) {
+// If several bars were set, a bar that is still set determines the reason for
+// giving a claim back that was under way, and who asked for it.
+func TestLateGrantIsReleasedForTheRemainingBar(t *testing.T) {
 	unfit := Event{Kind: Bar, Bars: Unhealthy, Exit: Exit{Reason: ReasonUnhealthy}}
 	pause := Event{Kind: Bar, Bars: Paused, Exit: Exit{Reason: ReasonPaused, By: "operator"}}
+	drain := Event{Kind: Bar, Bars: Withdrawn, Exit: Exit{Reason: ReasonDrained, By: "another operator"}}
 	full := Event{Kind: Bar, Bars: Full}
 	for name, c := range map[string]struct {
 		events []Event
 		want   Exit
 	}{
-		"unfit, paused, resumed":  {[]Event{unfit, pause, {Kind: Unbar, Bars: Paused}}, unfit.Exit},
-		"paused, unfit, fit":      {[]Event{pause, unfit, {Kind: Unbar, Bars: Unhealthy}}, pause.Exit},
-		"paused and unfit":        {[]Event{pause, unfit}, pause.Exit},
-		"full, paused, room":      {[]Event{full, pause, {Kind: Unbar, Bars: Full}}, pause.Exit},
-		"paused, full, resumed":   {[]Event{pause, full, {Kind: Unbar, Bars: Paused}}, Exit{}},
-		"paused, resumed":         {[]Event{pause, {Kind: Unbar, Bars: Paused}}, Exit{}},
-		"paused, resumed, paused": {[]Event{pause, {Kind: Unbar, Bars: Paused}, pause}, pause.Exit},
+		"unfit, paused, resumed":   {[]Event{unfit, pause, {Kind: Unbar, Bars: Paused}}, unfit.Exit},
+		"paused, unfit, fit":       {[]Event{pause, unfit, {Kind: Unbar, Bars: Unhealthy}}, pause.Exit},
+		"paused and unfit":         {[]Event{pause, unfit}, pause.Exit},
+		"full, paused, room":       {[]Event{full, pause, {Kind: Unbar, Bars: Full}}, pause.Exit},
+		"paused, full, resumed":    {[]Event{pause, full, {Kind: Unbar, Bars: Paused}}, Exit{}},
+		"paused, drained":          {[]Event{pause, drain}, pause.Exit},
+		"drained, unfit":           {[]Event{drain, unfit}, drain.Exit},
+		"drained, paused, resumed": {[]Event{drain, pause, {Kind: Unbar, Bars: Paused}}, drain.Exit},
+		"drained, undrained":       {[]Event{drain, {Kind: Unbar, Bars: Withdrawn}}, Exit{}},
+		"paused, resumed":          {[]Event{pause, {Kind: Unbar, Bars: Paused}}, Exit{}},
+		"paused, resumed, paused":  {[]Event{pause, {Kind: Unbar, Bars: Paused}, pause}, pause.Exit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := unitMachine("a")
@@ -57,7 +62,7 @@ func TestALateGrantIsLeftForTheBarThatStillStands(t *testing.T) {
 // Found by the simulation: a claim was refused by a server that lagged behind,
 // a second copy of it was stored, and the lease was counted from the claim's
 // repetition, after its challengers had seen it.
-func TestRefusalThatTheRegisterContradictsIsNoProof(t *testing.T) {
+func TestRefusalThatTheRegisterContradictsDecidesNothing(t *testing.T) {
 	m := unitMachine("a")
 	old := Seen{Kind: Bare, Rev: 1}
 	at := func(ms int64) Instant { return Instant{Mono: ms * 1e6, Wall: ms * 1e6} }

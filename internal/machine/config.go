@@ -11,10 +11,9 @@ type Machine struct { //nolint:recvcheck // Template is also asked of a machine 
 	TTL time.Duration
 	// Heartbeat is the time from one renewal to the next, send to send.
 	Heartbeat time.Duration
-	// Grid, which is short against Heartbeat, has a renewal be due when the
-	// monotonic clock shows a multiple of it, before Heartbeat has passed. Of
-	// many candidates with the same grid, several then renew at once. 0 is no
-	// grid.
+	// Grid makes a renewal due when the monotonic clock shows a multiple of it,
+	// before Heartbeat has passed. Grid is short compared with Heartbeat.
+	// Candidates with the same grid then renew together. 0 disables the grid.
 	Grid time.Duration
 	// MaxTTL bounds the lease length that is believed of anybody's record.
 	MaxTTL time.Duration
@@ -26,7 +25,7 @@ type Machine struct { //nolint:recvcheck // Template is also asked of a machine 
 	// nor gives a revision twice. There a claim that succeeds a settled vacancy
 	// needs no cool-down: see Record.Settled.
 	Expires bool
-	// Ages: the store tells its age, which shows whether it was made again
+	// Ages: the store reports its age, which shows whether it was made again
 	// while a claim that expects nothing was under way: see Grant.Void.
 	Ages bool
 	// DrainBudget is how long the release waits for the work to stop.

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A twins is a small world of its own: one candidate, and a copy of its whole
-// machine with its memory. It has one register, and every order of what can
-// happen.
+// A twins is a small separate world: one candidate, and a copy of its whole
+// machine with its memory. It has one register, and explores every order of
+// events.
 type twins struct {
 	m    Machine
 	s    [2]State
@@ -156,9 +156,9 @@ func copied() map[string]twins {
 	return map[string]twins{"a leader": led, "a candidate": vacant}
 }
 
-// A copy of the whole machine has its token. What one of the two has written
-// the other knows not to be its own, whatever was lost of either's writes, and
-// gives way.
+// A copy of the whole machine has its token. Each of the two recognizes that it
+// did not write what the other wrote, whichever writes were lost, and gives
+// way.
 func TestACopyGivesWayToItsTwin(t *testing.T) {
 	steps := map[string]int{"a leader": 14, "a candidate": 9}
 	for name, w := range copied() {
@@ -170,10 +170,10 @@ func TestACopyGivesWayToItsTwin(t *testing.T) {
 	}
 }
 
-// Where the copy draws the same numbers, of two that renew at once each finds
-// what the other wrote where its own renewal should stand, and cannot know
-// better (docs/protocol.md, Limits). A fenced resource cannot either: the term
-// is one.
+// If the copy draws the same numbers and both renew at once, each finds the
+// other's write where it expects its own renewal, and cannot distinguish them
+// (docs/reference/protocol.md, Limits). A fenced resource cannot either, because both
+// have the same term.
 func TestHoleACopyThatDrawsTheSameNumbersTakesItsTwinsRenewalForItsOwn(t *testing.T) {
 	for name, w := range copied() {
 		w.blind = true

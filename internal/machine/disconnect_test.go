@@ -27,8 +27,8 @@ func (p *play) kinds() (ks []ActionKind) {
 func (p *play) did(k ActionKind) bool { return slices.Contains(p.kinds(), k) }
 
 // A claim may be acknowledged when the connection has been reported lost for
-// longer than the grace: the report and the answer travel by different ways.
-// Nobody is promoted then only to be demoted within the same step.
+// longer than the grace, because the report and the answer travel separately.
+// The candidate must not be promoted only to be demoted within the same step.
 func TestAGrantDuringALongDisconnectionIsNotPromoted(t *testing.T) {
 	p := disconnecting()
 	p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}, Token: "a1"})
@@ -92,7 +92,7 @@ func TestNobodyClaimsWithoutAConnectionIfAGraceIsSet(t *testing.T) {
 }
 
 // Without a grace the trust window alone decides, and so does the
-// compare-and-swap: a store may answer although it says that it is
+// compare-and-swap: a store may answer although it reports that it is
 // disconnected.
 func TestWithoutAGraceALostConnectionKeepsNobodyFromClaiming(t *testing.T) {
 	p := disconnecting()
@@ -132,9 +132,9 @@ func TestAWriteThatIsGivenUpIsNotUnderWay(t *testing.T) {
 	}
 }
 
-// A start may carry a doubt, when the store was made so recently that somebody
-// may still lead by what stood in its predecessor.
-func TestADoubtfulStartPromotesNothingBeforeItsEnd(t *testing.T) {
+// A start may carry a doubt, when the store was made so recently that a leader
+// may still trust a record in its predecessor.
+func TestUncertainStartPromotesNobodyBeforeItsEnd(t *testing.T) {
 	p := &play{m: unitMachine("a")}
 	p.step(Event{Kind: Start, Doubt: 10})
 	p.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"})

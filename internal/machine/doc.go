@@ -12,7 +12,7 @@
 // Step is a function of values. Apply is the same in place, for a caller that
 // makes many steps and keeps no state of before.
 //
-// The protocol and its safety argument are written down in docs/protocol.md. In
+// The protocol and its safety argument are written down in docs/reference/protocol.md. In
 // one paragraph: one record per group, each write a compare-and-swap on its
 // revision. The holder counts the lease from the instant at which the last
 // acknowledged write left, less the drift; everybody else counts it from the

@@ -11,9 +11,9 @@ func doubting() *play {
 	return p
 }
 
-// A vacancy lets others lead at once, even those that came after the loss and
-// know nothing of the leader whose record is gone. Who knows does not write
-// one.
+// A vacancy lets others lead at once, including candidates that joined after
+// the loss and do not know the leader whose record is gone. A candidate that
+// knows of the loss does not write one.
 func TestNoVacancyIsWrittenInDoubt(t *testing.T) {
 	p := doubting()
 	p.answer(Event{Kind: Written, Rev: 1})

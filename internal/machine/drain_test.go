@@ -2,8 +2,9 @@ package machine
 
 import "testing"
 
-// A renewal whose acknowledgement was lost is met by its own repetition. That
-// is no reason to let the record run out beside work that has not stopped yet.
+// A renewal whose acknowledgement was lost is refused because its first attempt
+// was applied. The record must nevertheless be kept beside work that has not
+// stopped yet.
 func TestARecordIsKeptWhileTheWorkStopsThoughAnAcknowledgementWasLost(t *testing.T) {
 	m := unitMachine("a")
 	m.TTL, m.MaxTTL, m.DrainBudget = 200, 200, 1000

@@ -48,13 +48,13 @@ func TestTheEndOfAnotherTermsWindowEndsNothing(t *testing.T) {
 	}
 	p.step(Event{Kind: Closed, Term: 5})
 	if p.s.Phase != Draining {
-		t.Errorf("after the end of its own it is %v", p.s.Phase)
+		t.Errorf("after its term has ended it is %v", p.s.Phase)
 	}
 }
 
-// Who has stopped still tells when its work has ended, for that may be waited
-// for.
-func TestTheStoppedTellWhenTheirWorkHasEnded(t *testing.T) {
+// A stopped candidate still reports when its work has ended, because somebody
+// may wait for that.
+func TestStoppedCandidateReportsTheEndOfItsWork(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.step(Event{Kind: StopLeave})
 	p.now.Mono = p.s.DrainBy
@@ -65,11 +65,12 @@ func TestTheStoppedTellWhenTheirWorkHasEnded(t *testing.T) {
 	}
 	p.step(Event{Kind: Drained})
 	if p.s.Undrained {
-		t.Error("its work has ended, and it does not say so")
+		t.Error("its work has ended, and it does not report that")
 	}
 }
 
-// The news of what a claim expects, once more, is no answer to the claim.
+// A repeated observation of the state that a claim expects is not an answer to
+// the claim.
 func TestARepeatedObservationDoesNotEndAClaim(t *testing.T) {
 	p := &play{m: unitMachine("a")}
 	vacancy := Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}
@@ -103,8 +104,8 @@ func TestAnotherRecordAtTheSameRevisionIsALoss(t *testing.T) {
 	}
 }
 
-// What was seen while the window was open may be vacated later, even if it is
-// seen once more then.
+// A deletion seen while the window was open may be vacated later, even if it is
+// observed again then.
 func TestADeletionSeenInTimeMayBeVacatedLater(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.m.DrainBudget = 100
@@ -161,7 +162,7 @@ func TestAResumedGroupIsClaimedInOrder(t *testing.T) {
 	}
 }
 
-// The answer to a renewal says nothing of what has replaced it since.
+// The answer to a renewal does not describe what has replaced it since.
 func TestALateAnswerDoesNotBringOurRecordBack(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Validate})
@@ -186,7 +187,7 @@ func (p *play) losing() {
 
 // While its window is open nobody else can have led by what was lost with a
 // holder's own record.
-func TestALostRecordOfOnesOwnIsNoReasonToDoubt(t *testing.T) {
+func TestLossOfAnOwnRecordCausesNoCoolDown(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.m.Retry = Retry{}
 	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
@@ -244,7 +245,7 @@ func TestAnothersRecordAtTheExpectedRevisionEndsTheWrite(t *testing.T) {
 
 // However many there are to be let go first, they cost half a lease at the
 // most.
-func TestThoseWhoGoFirstCostHalfALease(t *testing.T) {
+func TestPreferredCandidatesDelayOthersByHalfALease(t *testing.T) {
 	m := unitMachine("a")
 	m.Yield = 2
 	p := &play{m: m}
@@ -255,8 +256,8 @@ func TestThoseWhoGoFirstCostHalfALease(t *testing.T) {
 	}
 }
 
-// One replica that lags ends no term, and three reads in a row that show the
-// same no claim is waited for any longer.
+// A single lagging replica does not end a term. After three reads in a row that
+// show the same, the candidate no longer waits for its claim.
 func TestOldReadsAreBelievedAtTheThird(t *testing.T) {
 	old := Seen{Kind: Vacant, Rev: 3, Rec: Record{Token: "b0"}}
 	leader := elected(unitMachine("a"))
@@ -296,8 +297,8 @@ func TestARefusedRenewalEndsTheKeepingOfTheRecord(t *testing.T) {
 	}
 }
 
-// What is random in a delay is added to what a rule asks for, and never taken
-// from it.
+// The random part of a delay is added to the wait that a rule requires, and
+// never subtracted from it.
 func TestRandomDelaysNeverShortenAWait(t *testing.T) {
 	const unit = time.Second
 	m := unitMachine("a")

@@ -2,8 +2,8 @@ package machine
 
 import "time"
 
-// A Reason says in one word why a transition happened. The same words appear in
-// records, logs, metrics, events and on the command line.
+// A Reason names the cause of a transition in one word. The same words appear
+// in records, logs, metrics, events and on the command line.
 type Reason string
 
 // The reasons.
@@ -25,7 +25,7 @@ const (
 
 	// Away from leadership.
 	ReasonTrust        Reason = "trust-expired" // no renewal was acknowledged in time
-	ReasonSuperseded   Reason = "superseded"    // another candidate's record stands in the register
+	ReasonSuperseded   Reason = "superseded"    // the register contains another candidate's record
 	ReasonDeleted      Reason = "deleted"       // somebody deleted the record
 	ReasonOverwritten  Reason = "overwritten"   // somebody overwrote the record
 	ReasonDisconnected Reason = "disconnected"  // without a connection for longer than the grace period
@@ -40,9 +40,10 @@ const (
 	ReasonPaused       Reason = "paused"        // an operator paused the group
 	ReasonOutranked    Reason = "outranked"     // a candidate that is preferred asked for it
 	ReasonBalanced     Reason = "balanced"      // handed to an instance that leads fewer groups
+	ReasonDrained      Reason = "drained"       // an operator drained the instance
 )
 
-// An EventKind tells what happened.
+// An EventKind is the kind of an Event.
 type EventKind uint8
 
 // The kinds of events, with the fields of Event that each uses.
@@ -61,8 +62,8 @@ const (
 	ConnUp                       // the connection is back
 	StopRelease                  // stop taking part, release the record
 	StopLeave                    // stop taking part, let the record expire
-	Bar                          // do not campaign while any of Bars stands; with an Exit, leave too
-	Unbar                        // Bars stand no longer
+	Bar                          // do not campaign while any of Bars is set; with an Exit, leave too
+	Unbar                        // Bars are cleared
 	Examined                     // the examination Op ended with Outcome (and Doubt if OK)
 )
 
@@ -116,7 +117,7 @@ type Event struct {
 	Nonce uint64
 }
 
-// An ActionKind says what is to be done.
+// An ActionKind is what an Action asks the runtime to do.
 type ActionKind uint8
 
 // The kinds of actions, with the fields of Action that each uses.
@@ -126,10 +127,10 @@ const (
 	Send ActionKind = iota
 	// Look: read the register; answer with Read, Op.
 	Look
-	// Promote: the term State.Grant begins; tell the program.
+	// Promote: the term State.Grant begins; notify the program.
 	Promote
-	// Demote: end the term's context and tell the program, for Reason; answer
-	// with Drained when it has stopped. State.Leading is false already.
+	// Demote: end the term's context and notify the program, with Reason;
+	// answer with Drained when it has stopped. State.Leading is false already.
 	Demote
 	// Finish: all is over, nothing is under way.
 	Finish
@@ -157,7 +158,7 @@ type Action struct {
 	Reason   Reason
 }
 
-// A NoteKind says what a Note is about.
+// A NoteKind is the subject of a Note.
 type NoteKind uint8
 
 // The kinds of notes.

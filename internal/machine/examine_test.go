@@ -6,7 +6,7 @@ import (
 )
 
 // found is a candidate whose claim of nothing was applied at revision 5, in a
-// store that tells its age.
+// store that reports its age.
 func found() *play {
 	p := &play{m: unitMachine("a")}
 	p.m.Ages = true
@@ -38,7 +38,7 @@ func (p *play) led(t *testing.T) (at int64) {
 	return p.now.Mono
 }
 
-func TestAClaimOfNothingAwaitsTheAgeOfTheStore(t *testing.T) {
+func TestClaimOfAnEmptyKeyAwaitsTheAgeOfTheStore(t *testing.T) {
 	for name, c := range map[string]struct {
 		out   Outcome
 		doubt time.Duration
@@ -83,7 +83,8 @@ func TestAClaimOfNothingAwaitsTheAgeOfTheStore(t *testing.T) {
 	}
 }
 
-// Who follows somebody knows more than that there is nothing.
+// A candidate that claims after somebody else's record knows that the store was
+// not empty.
 func TestAClaimOfARecordAwaitsNoAge(t *testing.T) {
 	m := unitMachine("a")
 	m.Ages = true
@@ -92,7 +93,7 @@ func TestAClaimOfARecordAwaitsNoAge(t *testing.T) {
 	}
 }
 
-// The store's age says nothing of what it has lost since.
+// The store's age does not show what the store has lost since.
 func TestAnExaminationEndsNoOtherDoubt(t *testing.T) {
 	p := &play{m: unitMachine("a")}
 	p.m.Ages, p.m.MaxTTL = true, 100
@@ -112,7 +113,7 @@ func TestAnExaminationEndsNoOtherDoubt(t *testing.T) {
 
 // A vacancy lets others lead at once, and over nothing it may be applied in a
 // store that was made again.
-func TestNoVacancyFollowsAClaimOfNothingThatWasNotExamined(t *testing.T) {
+func TestUnexaminedClaimOfAnEmptyKeyLeavesNoVacancy(t *testing.T) {
 	for name, p := range map[string]*play{"claiming": {m: unitMachine("a")}, "holding": found()} {
 		t.Run(name, func(t *testing.T) {
 			if name == "claiming" {
@@ -140,10 +141,10 @@ func again() Seen {
 	return Seen{Kind: Held, Rev: 7, Rec: Record{ID: "a", Token: "a1", TTL: 20}}
 }
 
-// A claim of nothing that is repeated may be applied in the store and, when
-// another has led there, in the one that took its place. The record is ours,
-// and says nothing of that other.
-func TestAClaimThatWasAppliedTwiceIsNoPermission(t *testing.T) {
+// A claim of nothing that is repeated may be applied in the store and, after
+// another candidate has led there, in the store that replaced it. The record is
+// ours, and does not show that the other led.
+func TestClaimThatWasAppliedTwiceDoesNotPromote(t *testing.T) {
 	for name, lead := range map[string]func(p *play){
 		"leading":  func(*play) {},
 		"draining": func(p *play) { p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}}) },

@@ -146,7 +146,7 @@ func (x *explorer) continues(p *pending, f *finding) bool {
 	return false
 }
 
-// story tells how the world of a visit was reached, and then what the given
+// story describes how the world of a visit was reached, and then what the given
 // choice did.
 func (x *explorer) story(at uint32, choice int) (string, int) {
 	var choices []int
@@ -166,7 +166,7 @@ func (x *explorer) story(at uint32, choice int) (string, int) {
 	return b.String(), len(choices)
 }
 
-// tell writes the transition n of w, by computing it once more aloud.
+// tell writes the transition n of w, by computing it again with its narration.
 func (x *explorer) tell(b *strings.Builder, w *world, n next) {
 	fmt.Fprintf(b, "  tick %2d  %s", w.tick, n.kind)
 	if n.kind != kAdvance && n.kind != kDelete && n.kind != kGarbage && n.kind != kForeign && n.kind != kStepDown && n.kind != kTransfer && n.kind != kTakeover {
@@ -201,7 +201,7 @@ func (x *explorer) tell(b *strings.Builder, w *world, n next) {
 
 var stageNames = [...]string{"", "sent", "to be repeated", "refused, reading"}
 
-// String shows what stands in the register in a few words.
+// String describes the register's content in a few words.
 func (s *Seen) String() string {
 	switch s.Kind {
 	case Held:
@@ -283,8 +283,9 @@ type stop struct {
 	tick int
 }
 
-// ledNote is the note beside a world from which it is so many ticks to a leader
-// by a schedule: a byte for each, which is 0 while that is not known.
+// ledNote is the note of a world which is the given number of ticks away from a
+// leader by a schedule: one byte for each schedule, 0 while the number is not
+// known.
 func ledNote(s schedule, ticks int) uint16 { return uint16(ticks+1) << (8 * s) }
 
 // ledBy returns what ledNote has noted.
@@ -293,8 +294,8 @@ func ledBy(s schedule, note uint16) (ticks int, known bool) {
 	return ticks - 1, ticks > 0
 }
 
-// stranded judges G5: it continues w without faults, by each schedule, and says
-// so if nobody leads within the patience.
+// stranded judges G5: it continues w without faults, by each schedule, and
+// returns a complaint if nobody leads within the patience.
 func (x *explorer) stranded(w world) (bad, story string) {
 	x.continued++
 	x.heal(&w)
@@ -312,7 +313,7 @@ func (x *explorer) stranded(w world) (bad, story string) {
 		}
 		if bad != "" {
 			var b strings.Builder
-			x.led = marks{} // so that all of it is told
+			x.led = marks{} // so that the whole story is narrated
 			x.untilLed(w, s, &b)
 			return bad, b.String()
 		}
@@ -322,7 +323,7 @@ func (x *explorer) stranded(w world) (bad, story string) {
 }
 
 // untilLed returns how many ticks pass in w, by a schedule, until somebody
-// leads. It remembers that of every world on the way, and counts nothing of
+// leads. It remembers the number for every world on the way, and does not count
 // what happens.
 func (x *explorer) untilLed(w world, s schedule, aloud *strings.Builder) (ticks int, bad string) {
 	kinds, events, actions := x.count, x.eventCount, x.actionCount
@@ -382,10 +383,11 @@ func (x *explorer) heal(w *world) {
 	x.forget(w)
 }
 
-// anybody reports whether a candidate is left that takes part.
+// anybody reports whether a candidate is left that takes part. A drained one
+// does not, since no operator ends a drain when the faults are over.
 func (x *explorer) anybody(w *world) bool {
 	for i := range x.machines {
-		if s := x.state(w, i); w.c[i].mode == up && s.Phase != Stopped && !s.Stopping {
+		if s := x.state(w, i); w.c[i].mode == up && s.Phase != Stopped && !s.Stopping && s.Barred&Withdrawn == 0 {
 			return true
 		}
 	}
@@ -562,6 +564,12 @@ func coarse() []config {
 			horizon: smaller(6, 2), deep: 7, faults: 2, sample: 100,
 		},
 		{
+			// G5 is judged while the drain lasts, so another has to lead, and
+			// after its end, where the other may have stopped.
+			name: "two candidates, one of which is drained", clocks: steady(3, 5), machines: machines(2, nil),
+			kinds: draining | setOf(kStopLeave, kDelayReply, kSlowWork), horizon: smaller(10, 3), faults: 4, sample: 20,
+		},
+		{
 			name: "cool-down over a store that forgets", clocks: steady(3, 5), kinds: allFaults | storeLoss,
 			machines: machines(2, cooling), storeMay: true, revives: true,
 			horizon: smaller(16, 6), faults: 1,
@@ -639,7 +647,7 @@ func narrow() []config {
 	}
 }
 
-// ageing candidates have a store that tells its age.
+// ageing gives candidates a store that reports its age.
 func ageing(m *Machine) { m.Ages = true }
 
 // settling candidates cool down over a store that brings nothing older back, by
@@ -726,10 +734,10 @@ func (x *sim) add(y *sim) {
 	x.shapes.add(y.shapes)
 }
 
-// The safety of a wait after a deletion rests on knowing the lease's length:
-// who never saw the deleted record can only reckon with its own TTL. Hence one
-// TTL for all candidates of a group; with different ones this is the hole, and
-// docs/protocol.md says so.
+// The safety of a wait after a deletion depends on the lease's length. A
+// candidate that never saw the deleted record can only assume its own TTL.
+// Hence all candidates of a group need one TTL; with different TTLs this is the
+// hole, which docs/reference/protocol.md describes.
 func TestDeletionOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
 	ms := machines(2, nil)
 	shortTTL(ms)
@@ -745,7 +753,7 @@ func TestDeletionOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
 
 // The cool-down reckons with the lease that was seen last, or else with the own
 // TTL. Where a store has forgotten a longer one that the claimant never saw,
-// its holder may lead on beyond that: the hole of A4 in docs/protocol.md.
+// its holder may lead on beyond that: the hole of A4 in docs/reference/protocol.md.
 func TestLossOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
 	ms := fineMachines(2, nil)
 	coolUneven(ms)
@@ -758,9 +766,9 @@ func TestLossOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
 	t.Logf("%s after %d steps:\n%s", f.bad, f.steps, f.story)
 }
 
-// Garbage says nothing of what it replaced. A candidate that missed a longer
-// lease reckons with its own TTL and ForeignTTL; if both are shorter, this is
-// the hole, and docs/protocol.md says so.
+// Garbage does not show what it replaced. A candidate that missed a longer
+// lease assumes its own TTL and ForeignTTL; if both are shorter, this is the
+// hole, which docs/reference/protocol.md describes.
 func TestGarbageOverAnUnseenLongerLeaseIsAHole(t *testing.T) {
 	for _, k := range []kind{kGarbage, kForeign} {
 		ms := machines(2, nil)

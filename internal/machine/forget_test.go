@@ -2,10 +2,10 @@ package machine
 
 import "testing"
 
-// What the explorer forgets of a world changes nothing of what may follow: the
-// worlds that it reaches are those that it would reach if it forgot nothing,
-// but for what is forgotten of each.
-func TestWhatIsForgottenChangesNothing(t *testing.T) {
+// The details that the explorer forgets of a world do not change what may
+// follow: it reaches the same worlds as an explorer that forgets nothing,
+// except for the forgotten details of each.
+func TestForgottenDetailsDoNotLimitTheExplorer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it judges the explorer, and not the protocol")
 	}

@@ -40,9 +40,9 @@ func TestARenewalIsDueOnTheGridAndNoLaterThanAHeartbeat(t *testing.T) {
 	}
 }
 
-// The runtime leaves out what Echoes says, for it looks at the clock when it
-// is due to.
-func TestAnEchoIsNoMoreThanATick(t *testing.T) {
+// The runtime skips events for which Echoes is true, because it reads the clock
+// when it is due to.
+func TestEchoCountsAsATick(t *testing.T) {
 	echoes := 0
 	walk(t, func(m Machine, s State, now int64, r *rand.Rand) {
 		seen := s.View

@@ -14,9 +14,9 @@ func (c *step) hold() {
 		c.s.Grant.Settled = c.m.CoolDown
 		c.do(Action{Kind: Promote, Reason: c.s.Reason})
 	}
-	// Where the store goes back to older revisions, a leader of before may have
-	// renewed *its* record in the place of ours. So after a cool-down a renewal
-	// has to show that the record is still ours.
+	// Where the store goes back to older revisions, an earlier leader may have
+	// renewed *its* record in place of ours. So after a cool-down a renewal has
+	// to show that the record is still ours.
 	prove := c.s.Prove || cooled && !c.s.Grant.Promoted
 	if c.s.Write.Kind == NoWrite && (prove || c.now.Mono >= c.m.renewAt(c.s)) {
 		c.begin(Renew, c.s.Grant.Rev)
@@ -25,7 +25,7 @@ func (c *step) hold() {
 	c.resendIfDue()
 }
 
-// observeHolding takes in that the register stands past our own latest write.
+// observeHolding handles a register that has moved past our own latest write.
 func (c *step) observeHolding(seen *Seen) {
 	if c.resolveRenewal(seen) {
 		return
@@ -36,7 +36,8 @@ func (c *step) observeHolding(seen *Seen) {
 	case Held:
 		x.Reason, x.By = ReasonSuperseded, seen.Rec.ID
 	case Bare:
-		// An operator's delete asks for a change of leader: stand back.
+		// An operator's delete asks for a change of leader, so the candidate
+		// stays back.
 		x.Reason, x.StandBack = ReasonDeleted, true
 	default:
 	}
@@ -56,7 +57,7 @@ func (c *step) resolveRenewal(seen *Seen) bool {
 	return true
 }
 
-// renewed takes in that our renewal stands at rev and left at sent.
+// renewed records that our renewal has revision rev and left at sent.
 func (c *step) renewed(rev uint64, sent Instant) {
 	c.s.Grant.Renewal++
 	c.s.Grant.Nonce, c.s.Grant.Next = c.s.Grant.Next, 0
@@ -124,8 +125,8 @@ func (c *step) unkeep() {
 	c.s.Write = Write{}
 }
 
-// observeDraining takes in that the register stands past what we knew, while
-// the work stops.
+// observeDraining handles a register that has moved past the known revision
+// while the work stops.
 func (c *step) observeDraining(seen *Seen) {
 	if c.resolveRenewal(seen) {
 		return

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A hypervisor that pauses a guest stops all its clocks. Until they are
-// corrected, the guest's leader finds its window open (docs/protocol.md,
-// Limits): only a fenced resource can tell.
+// A hypervisor that pauses a guest stops all its clocks. Until the clocks are
+// corrected, the guest's leader finds its window open (docs/reference/protocol.md,
+// Limits): only a fenced resource can detect that.
 func TestHolePausedGuestFindsItsWindowOpen(t *testing.T) {
 	a, b := unitMachine("a"), unitMachine("b")
 	sa, _ := a.Step(State{}, Event{Kind: Start}, Instant{})

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A wall clock that leaps leaves the window of the renewal before open, while
-// that of the renewal which is answered has closed. The term ends then, and
-// nothing is sent: the random schedules found a renewal that left after its
+// A wall clock that leaps leaves the window of the previous renewal open, while
+// the window of the renewal that is answered has closed. The term ends then,
+// and nothing is sent: the random schedules found a renewal that left after its
 // window.
 func TestARenewalWhoseOwnWindowHasClosedEndsTheTerm(t *testing.T) {
 	m := Machine{ID: "a", TTL: 3 * time.Second, Heartbeat: time.Second, MaxTTL: time.Hour, Drift: .1, DrainBudget: time.Second}

@@ -44,8 +44,8 @@ func unevenFine() []Machine {
 	return ms
 }
 
-// A cool-down waits for the longest lease of which the candidate knows: its
-// own, or that of a record seen before.
+// A cool-down waits for the longest lease that the candidate knows: its own, or
+// the lease of a record seen before.
 func TestACoolDownLastsAsLongAsTheLongestLeaseSeen(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"a longer one": 40, "a shorter one": 8} {
 		t.Run(name, func(t *testing.T) {
@@ -63,9 +63,10 @@ func TestACoolDownLastsAsLongAsTheLongestLeaseSeen(t *testing.T) {
 	}
 }
 
-// A replica that lags says nothing of whether a release was applied: without
-// more such reads the release is tried again, or the group waits for a lease.
-func TestOneOldReadEndsNoRelease(t *testing.T) {
+// A lagging replica does not show whether a release was applied: after a single
+// such read the release is tried again, so that the group does not wait for a
+// lease.
+func TestStaleReadDoesNotEndARelease(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.step(Event{Kind: StopRelease})
 	p.step(Event{Kind: Drained})
@@ -76,9 +77,10 @@ func TestOneOldReadEndsNoRelease(t *testing.T) {
 	}
 }
 
-// What replaced the record after the window may have replaced a successor's: a
-// vacancy over it would let a third candidate lead beside that one.
-func TestWhatIsSeenAfterTheWindowIsNotVacated(t *testing.T) {
+// A write that replaced the record after the window may have replaced a
+// successor's record: a vacancy over it would let a third candidate lead beside
+// the successor.
+func TestRecordSeenAfterTheWindowIsNotVacated(t *testing.T) {
 	for _, k := range []Kind{Bare, Malformed} {
 		t.Run(k.String(), func(t *testing.T) {
 			p := elected(unitMachine("a"))
@@ -96,7 +98,7 @@ func TestWhatIsSeenAfterTheWindowIsNotVacated(t *testing.T) {
 }
 
 // A claim is a new beginning: it states nothing of the one before.
-func TestAClaimStatesNothingOfTheOneBefore(t *testing.T) {
+func TestClaimDoesNotRepeatTheClaimBefore(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Closed, Term: 5})
 	p.step(Event{Kind: Drained})
@@ -112,8 +114,8 @@ func TestAClaimStatesNothingOfTheOneBefore(t *testing.T) {
 	t.Errorf("it does not claim: %v", p.acts)
 }
 
-// A doubt is about somebody else's lease, which may be longer than that of the
-// record that stood in the register last: the cool-down does not end it.
+// A doubt is about somebody else's lease, which may be longer than the lease of
+// the register's last record: the cool-down does not end it.
 func TestADoubtOutlastsAShorterCoolDown(t *testing.T) {
 	m := unitMachine("a")
 	m.CoolDown, m.MaxTTL = true, 100
@@ -130,7 +132,7 @@ func TestADoubtOutlastsAShorterCoolDown(t *testing.T) {
 	}
 }
 
-// A second loss says nothing of the lease that was lost first.
+// A second loss does not change the lease that was lost first.
 func TestALaterDoubtShortensNoEarlierOne(t *testing.T) {
 	m := unitMachine("a")
 	m.MaxTTL = 100
@@ -145,8 +147,8 @@ func TestALaterDoubtShortensNoEarlierOne(t *testing.T) {
 	}
 }
 
-// A claim of ours that was given up may be applied after all, when what stood
-// there has vanished. Our record says nothing of the lease that it replaced.
+// A claim that the candidate gave up may be applied after all, when the record
+// in its way has vanished. Our record does not show the lease that it replaced.
 func TestOurOwnRecordHidesNoLongerLease(t *testing.T) {
 	m := unitMachine("a")
 	m.CoolDown, m.Expires, m.MaxTTL = true, true, 100

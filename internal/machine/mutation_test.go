@@ -108,7 +108,7 @@ type mutation struct {
 
 	quiet   int    // ticks before the first fault
 	horizon int    // if not the usual one
-	clocks  []pace // if not those of the scale
+	clocks  []pace // if not the clocks of the scale
 }
 
 var mutations = []mutation{
@@ -146,7 +146,7 @@ var mutations = []mutation{
 				s.Grant.Sent, s.Grant.Trust = now, now.Add(m.trust(m.TTL))
 			}
 		})},
-		// Its own watch would tell it at once.
+		// Its own watch would notify it at once.
 		bug: 4, want: []string{"G1"}, kinds: setOf(kLoseReply, kLoseUpdate, kPause), faults: 3,
 	},
 	{
@@ -295,6 +295,28 @@ var mutations = []mutation{
 			return t, actions
 		}},
 		want: []string{"fitness"},
+	},
+	{
+		mutant: mutant{name: "a drained candidate campaigns", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+			drained := s.Barred & Withdrawn
+			if s.Phase == Watching && ev.Kind != Unbar {
+				s.Barred &^= Withdrawn
+			}
+			t, actions := m.Step(s, ev, now)
+			if ev.Kind != Unbar {
+				t.Barred |= drained
+			}
+			return t, actions
+		}},
+		want: []string{"fitness"}, kinds: draining, faults: 1,
+	},
+	{
+		mutant: mutant{name: "nobody takes over from a drained leader", step: before(func(_ Machine, s *State, ev *Event, _ *Instant) {
+			if s.Phase == Watching && ev.Kind == Observed && ev.Seen.Kind == Vacant {
+				s.Barred |= Full
+			}
+		})},
+		want: []string{"G5"}, kinds: draining, faults: 1,
 	},
 	{
 		mutant: mutant{name: "a pause does not end the term", step: before(func(_ Machine, _ *State, ev *Event, _ *Instant) {
@@ -579,7 +601,7 @@ func settles(ms []Machine) {
 	}
 }
 
-// ages has a store tell its age to all candidates.
+// ages makes a store report its age to all candidates.
 func ages(ms []Machine) {
 	for i := range ms {
 		ageing(&ms[i])

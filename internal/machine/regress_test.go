@@ -50,8 +50,8 @@ func (p *play) noted(k NoteKind) bool {
 }
 
 // Between the end of our window and the end of our release another may have
-// led, in the time that the store has lost: so our own record is no proof that
-// nobody trusts a record that is gone.
+// led, in the time that the store has lost: so our own record does not prove
+// that nobody trusts a lost record.
 func TestALostRegisterIsDoubtedByAHolderWhoseWindowHasPassed(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.now = p.s.Grant.Trust
@@ -75,9 +75,9 @@ func TestALostRegisterIsDoubtedByAHolderWhoseWindowHasPassed(t *testing.T) {
 	}
 }
 
-// A renewal that is applied late is told of by the watch, and again by the read
-// that explains why the release was refused.
-func TestTheSameObservationTwiceIsNoLostWrite(t *testing.T) {
+// The watch reports a renewal that is applied late, and the read that explains
+// the refused release reports it again.
+func TestRepeatedObservationIsNotALostWrite(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Validate})
 	p.step(Event{Kind: Asked, Term: 5, Exit: Exit{Reason: ReasonResigned}})

@@ -38,7 +38,7 @@ func (c *step) vacatable() (uint64, bool) {
 	}
 }
 
-// observeReleasing takes in that the register stands past the revision that the
+// observeReleasing handles a register that has moved past the revision that the
 // release expects. A record of ours there is a renewal or a claim that was
 // applied late. It is never adopted again: its release was sent, and somebody
 // may have acted on that.

@@ -3,9 +3,9 @@ package machine
 import "testing"
 
 // A renewal that was under way when the work had stopped may be applied before
-// the release, and be seen before the release's refusal. A read could then show
-// the record that it replaced, by a replica that lags: that is no lost write,
-// and no reason to let the others wait for the lease to run out.
+// the release, and be seen before the release's refusal. A read from a lagging
+// replica could then show the record that it replaced: that is not a lost
+// write, and must not make the others wait for the lease to run out.
 func TestAReleaseThatMeetsOurOwnLateRenewalFollowsIt(t *testing.T) {
 	p := elected(unitMachine("a"))
 	for p.s.Write.Stage != Flying {

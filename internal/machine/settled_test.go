@@ -52,8 +52,9 @@ func TestOnlyASettledVacancySparesTheCoolDown(t *testing.T) {
 	}
 }
 
-// Who never cooled down says nothing of those who led before. Whoever follows a
-// settled vacancy needs no cool-down of its own to say it.
+// A candidate that never cooled down knows nothing about earlier leaders. A
+// candidate that follows a settled vacancy may write a settled vacancy without
+// its own cool-down.
 func TestOnlyWhoIsSettledLeavesASettledVacancy(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen Seen
@@ -76,7 +77,7 @@ func TestOnlyWhoIsSettledLeavesASettledVacancy(t *testing.T) {
 
 // A claim that expects nothing may be applied again when its record has
 // vanished, after somebody else led: a vacancy over that is not settled.
-func TestAVacancyOverALaterRecordOfOursIsNotSettled(t *testing.T) {
+func TestVacancyOverOwnLaterRecordIsNotSettled(t *testing.T) {
 	p := settled(settledVacancy())
 	p.answer(Event{Kind: Written, Rev: 5})
 	p.step(Event{Kind: StopRelease})

@@ -18,9 +18,9 @@ const shapesFile = "testdata/actions.txt"
 // shapes counts lists of actions by what they ask of the runtime.
 type shapes map[string]int
 
-// shapeOf says in one line what a step asks of the runtime: from which phase to
-// which, and what is to be done, in order. What stands in the notes is left
-// out, since notes ask for nothing.
+// shapeOf describes in one line what a step asks of the runtime: the phases
+// before and after, and the actions in order. The content of notes is left out,
+// since notes ask for nothing.
 func shapeOf(before, after *State, actions []Action) string {
 	var b strings.Builder
 	b.WriteString(before.Phase.String() + " to " + after.Phase.String() + ":")

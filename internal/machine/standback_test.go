@@ -7,8 +7,8 @@ import (
 )
 
 // The successor's record may arrive before the answer to the release that made
-// way for it. Who stood back for a successor has seen one then, and is a rival
-// again.
+// way for it. The candidate that stood back for a successor has then seen one,
+// and is a rival again.
 func TestSuccessorSeenBeforeTheReleasesAnswerEndsTheStandBack(t *testing.T) {
 	m := Machine{
 		ID: "a", TTL: time.Minute, Heartbeat: time.Second, MaxTTL: time.Hour, Drift: 0.1,
@@ -39,7 +39,7 @@ func TestSuccessorSeenBeforeTheReleasesAnswerEndsTheStandBack(t *testing.T) {
 
 	step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b", Term: 3, Reason: ReasonResigned}}, Token: "a2"})
 	if s.Phase != Claiming {
-		t.Errorf("phase %v at a vacancy, stands back until %v, now %v", s.Phase, time.Duration(s.StandBackUntil), time.Duration(now.Mono))
+		t.Errorf("phase %v at a vacancy, stays back until %v, now %v", s.Phase, time.Duration(s.StandBackUntil), time.Duration(now.Mono))
 	}
 }
 
@@ -74,7 +74,7 @@ func TestSuccessorThatHasLeftAgainEndsTheStandBack(t *testing.T) {
 				step(vacancy)
 			}
 			if s.Phase != Claiming {
-				t.Errorf("phase %v, stands back until %v, now %v", s.Phase, time.Duration(s.StandBackUntil), time.Duration(now.Mono))
+				t.Errorf("phase %v, stays back until %v, now %v", s.Phase, time.Duration(s.StandBackUntil), time.Duration(now.Mono))
 			}
 		})
 	}
@@ -86,6 +86,6 @@ func TestAVacancyFoundAtTheStartDoesNotEndTheSplay(t *testing.T) {
 	s, _ := m.Step(State{}, Event{Kind: Start, Rand: math.MaxUint64}, Instant{})
 	s, _ = m.Step(s, Event{Kind: Observed, Token: "a", Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b", Term: 3, Reason: ReasonStopped}}}, Instant{})
 	if s.Phase != Watching || s.StandBackUntil == 0 {
-		t.Errorf("phase %v, stands back until %v", s.Phase, time.Duration(s.StandBackUntil))
+		t.Errorf("phase %v, stays back until %v", s.Phase, time.Duration(s.StandBackUntil))
 	}
 }

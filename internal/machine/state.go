@@ -16,7 +16,7 @@ const (
 	Holding                // the record is ours: leading, or cooling down before
 	Draining               // no longer leading; the work is being stopped
 	Releasing              // the work has stopped; the vacancy is being written
-	Stopped                // over for good
+	Stopped                // permanently over
 )
 
 var phaseNames = [...]string{"idle", "watching", "claiming", "holding", "draining", "releasing", "stopped"}
@@ -24,7 +24,7 @@ var phaseNames = [...]string{"idle", "watching", "claiming", "holding", "drainin
 // String returns the phase's name.
 func (p Phase) String() string { return phaseNames[p] }
 
-// A Kind tells what stands in the register.
+// A Kind is the kind of the register's content.
 type Kind uint8
 
 // The kinds of content.
@@ -49,7 +49,7 @@ type Record struct {
 	TTL       time.Duration // the lease's length as its holder counts it
 	Term      uint64        // revision of the acquiring write; 0 in that write itself
 	Renewal   uint64        // renewals of this claim so far
-	Nonce     uint64        // drawn for this write: tells it from that of a twin
+	Nonce     uint64        // drawn for this write: distinguishes it from a twin's
 	Priority  int
 	Reason    Reason // vacancy: why the holder left
 	By        string // vacancy: who asked for it, or the holder itself
@@ -65,8 +65,8 @@ type Record struct {
 	Settled bool
 }
 
-// A Prior says how a term ended without a vacancy that would say so. The zero
-// value says nothing.
+// A Prior describes how a term ended that left no vacancy. The zero value is
+// unknown.
 type Prior struct {
 	Term   uint64
 	Reason Reason
@@ -76,7 +76,7 @@ type Prior struct {
 type Seen struct {
 	Kind Kind
 	// Behind is how many others the candidate lets go first: see Machine.Yield.
-	// Of kinds Held and Vacant; the others say nothing about it.
+	// It has a meaning for the kinds Held and Vacant only.
 	Behind uint8
 	// Ranked: the candidates of the group are not all alike.
 	Ranked bool
@@ -85,14 +85,15 @@ type Seen struct {
 	Rec Record // of kinds Held and Vacant
 }
 
-// A Grant is a claim of ours that the store acknowledged.
+// A Grant is a claim of this candidate that the store acknowledged.
 type Grant struct {
 	Token   string
 	Term    uint64
 	Rev     uint64 // revision of our latest write
 	Renewal uint64
-	// Nonce is that of our latest write, Next that of the renewal after it, 0
-	// while none was begun. However often a renewal is sent, it has one.
+	// Nonce identifies our latest write, Next the renewal after it; Next is 0
+	// until that renewal begins. A renewal keeps its nonce however often it is
+	// sent.
 	Nonce, Next uint64
 	// Sent is when the latest acknowledged write left: renewals are due from
 	// it.
@@ -104,18 +105,18 @@ type Grant struct {
 	// promotion takes the acknowledgement of a write that left then or later.
 	PromoteAt int64
 	Promoted  bool
-	// Settled: nobody who led before can still lead; what is written when this
-	// grant ends says so. It is kept where candidates cool down.
+	// Settled: no earlier leader can still lead. The write that ends this grant
+	// records that. It is kept where candidates cool down.
 	Settled bool
-	// Void: the claim expects nothing, in a store that tells its age. Nothing
-	// stands in any store that was just made, so the claim may have been
-	// applied in one that took the place of the store that was observed.
+	// Void: the claim expects nothing, in a store that reports its age. Every
+	// store is empty when it was just made, so the claim may have been applied
+	// in one that took the place of the store that was observed.
 	Void bool
 	// Examine is the examination that is under way, 0 without one.
 	Examine uint64
 }
 
-// A WriteKind tells what a write is for.
+// A WriteKind is the purpose of a write.
 type WriteKind uint8
 
 // The kinds of writes.
@@ -131,7 +132,7 @@ var writeNames = [...]string{"none", "acquire", "renew", "release"}
 // String returns the kind's name.
 func (k WriteKind) String() string { return writeNames[k] }
 
-// A Stage tells how far a write is.
+// A Stage is the progress of a write.
 type Stage uint8
 
 // The stages of a write.
@@ -148,13 +149,14 @@ type Bars uint8
 // The bars.
 const (
 	Unhealthy  Bars = 1 << iota // the program's health check fails
+	Withdrawn                   // an operator has drained the instance
 	Paused                      // an operator has paused the group
 	Uninformed                  // it is not known yet whether one has
 	Full                        // the program leads as many groups as it may
 )
 
 // exits is how many of the bars, the first ones, may make a holder leave.
-const exits = 2
+const exits = 3
 
 // A Write is the one logical write that a candidate may have under way:
 // repeated with the same condition and content until its outcome is known.
@@ -172,7 +174,7 @@ type Write struct {
 	Due      int64   // monotonic end of BackingOff
 }
 
-// An Exit says why a term ends, and what is to follow.
+// An Exit is the reason for the end of a term, and what follows it.
 type Exit struct {
 	Reason    Reason
 	By        string
@@ -199,9 +201,9 @@ type State struct {
 	// to go first.
 	Behind uint8
 	Ranked bool
-	// Passed counts the terms of others since the last one of ours.
+	// Passed counts the terms of others since this candidate's last term.
 	Passed uint8
-	// Barred says what keeps the candidate from campaigning, and BarExits, for
+	// Barred holds what keeps the candidate from campaigning, and BarExits, for
 	// each bar by its bit, how it leaves a grant that comes nevertheless.
 	Barred   Bars
 	BarExits [exits]Exit
@@ -215,21 +217,21 @@ type State struct {
 	// Watching.
 	DueAt, FreeAt int64
 	// Window is what that delay is picked from, for contention that was met: see
-	// spread.go.
+	// contention.go.
 	Window time.Duration
 	// HeldTTL is the lease length of the latest candidate's record seen, ours
-	// included; 0 if none ever was. What no candidate wrote changes nothing of
-	// it: when that is deleted, the rule for deletions is about candidates
-	// alone.
+	// included; 0 if none was seen. Content that no candidate wrote does not
+	// change HeldTTL: when that content is deleted, the rule for deletions
+	// considers candidates alone.
 	HeldTTL time.Duration
 	// DoubtUntil is set when the store has lost writes: the register went back
-	// to an older revision, or the store was made too recently (Event.Doubt).
-	// A leader whose record is gone may trust it until then (monotonic).
-	// Nothing is promoted before, whatever the settings say.
+	// to an older revision, or the store was made too recently (Event.Doubt). A
+	// leader whose record is gone may trust it until then (monotonic). Nothing
+	// is promoted before, whatever the settings are.
 	DoubtUntil int64
-	// YoungUntil is the same for a void claim that was applied: the store in
-	// which it was may have been made only just before (monotonic). The answer
-	// to an examination says how long ago that was.
+	// YoungUntil is the same for a void claim that was applied: its store may
+	// have been made only just before (monotonic). The answer to an examination
+	// contains how long ago that was.
 	YoungUntil int64
 
 	Grant Grant
@@ -245,7 +247,7 @@ type State struct {
 	StandBackUntil int64
 	DownSince      int64 // monotonic
 
-	// Reason says why the latest transition happened.
+	// Reason is the reason for the latest transition.
 	Reason Reason
 
 	ops uint64
@@ -270,15 +272,16 @@ func (s *Seen) same(o *Seen) bool {
 	return s.Rev == o.Rev && s.Kind == o.Kind && s.Rec.Token == o.Rec.Token
 }
 
-// Echoes reports whether seen tells a holder nothing: most often it is what the
-// watch says of a renewal that was answered. To observe it is to look at the
-// clock, no more.
+// Echoes reports whether a holder already knows seen: most often the watch
+// reports a renewal that was answered already. Observing it only reads the
+// clock.
 func (s *State) Echoes(seen *Seen) bool { return s.Phase == Holding && seen.same(&s.View) }
 
-// ours reports whether seen is a record of our latest claim, and one that we
-// wrote. A record without a token, which somebody may write by hand, is
-// nobody's, also for a candidate that never claimed. One with our token that we
-// did not write is that of a twin: a copy of this machine, memory and all.
+// ours reports whether seen is a record of our latest claim that this candidate
+// wrote. A record without a token, which somebody may write by hand, belongs to
+// nobody, also for a candidate that never claimed. A record with our token that
+// this candidate did not write was written by a twin: a copy of this machine,
+// memory included.
 func (s *State) ours(seen *Seen) bool {
 	return seen.Kind == Held && seen.Rec.Token == s.Grant.Token && seen.Rec.Token != "" && s.wrote(seen)
 }

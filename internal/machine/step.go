@@ -20,12 +20,12 @@ func (m *Machine) Apply(s *State, ev *Event, now Instant, out []Action) []Action
 	}
 	c := step{m: m, s: s, ev: ev, now: now, out: &out}
 	// This comes before anything else: a window that closed has ended the term,
-	// whatever the event says. An acknowledgement that was queued behind a
-	// stall must not revive it.
+	// whatever the event is. An acknowledgement that was queued behind a stall
+	// must not revive it.
 	c.expire()
 	c.handle()
 	// A renewal may be acknowledged when its own window has closed, by a clock
-	// that leaped, and that of the one before has not.
+	// that leaped, and the previous window has not.
 	c.expire()
 	c.advance()
 	return out
@@ -161,10 +161,9 @@ func (c *step) stop(leave bool) {
 	switch c.s.Phase {
 	case Claiming:
 		// The claim may yet be applied. A vacancy written on the revision that
-		// it expects either keeps it out for good or, refused, shows that it is
-		// in.
-		// But a vacancy over nothing may be applied in a store that was made
-		// again, while somebody leads by what the one before it held.
+		// it expects either keeps it out permanently or, refused, shows that it
+		// is in. But a vacancy over nothing may be applied in a store that was
+		// made again, while somebody leads by a record of the previous store.
 		if leave || c.doubts() || c.s.Grant.Void {
 			c.finish()
 			return

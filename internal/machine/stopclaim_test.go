@@ -4,7 +4,7 @@ import "testing"
 
 // A candidate that is stopped while its claim is under way leaves because of
 // the stop, not because of what it claimed for.
-func TestStopWhileClaimingSaysThatItWasStopped(t *testing.T) {
+func TestStopWhileClaimingReportsStopped(t *testing.T) {
 	var s State
 	m := Machine{ID: "a", TTL: 1000, Heartbeat: 250, MaxTTL: 10000, Drift: 0.1}
 	s, _ = m.Step(s, Event{Kind: Start, Token: "t"}, Instant{})
@@ -20,8 +20,7 @@ func TestStopWhileClaimingSaysThatItWasStopped(t *testing.T) {
 
 // A candidate that is stopped while its claim is under way writes a vacancy,
 // perhaps over its own claim, perhaps over the vacancy that it claimed. Either
-// says which term was the last: who looks at the group has no other way to
-// know.
+// names the last term: an observer has no other way to learn it.
 func TestAVacancyInPlaceOfAClaimNamesTheLastTerm(t *testing.T) {
 	m := Machine{ID: "b", TTL: 1000, Heartbeat: 250, MaxTTL: 10000, Drift: 0.1}
 	vacancy := Seen{Kind: Vacant, Rev: 7, Rec: Record{Token: "a1", Term: 3, Reason: ReasonResigned, By: "a", Why: "new disk"}}
@@ -47,7 +46,7 @@ func TestAVacancyInPlaceOfAClaimNamesTheLastTerm(t *testing.T) {
 	if r := sent(out); r.Term != 3 || r.Reason != ReasonResigned || r.By != "a" || r.Why != "new disk" || r.Token == "a1" {
 		t.Errorf("over the vacancy that was claimed: %+v", r)
 	}
-	// The claim was applied all the same, which the watch tells.
+	// The claim was applied all the same, as the watch shows.
 	s, out = m.Step(s, Event{Kind: Written, Op: s.Write.Op, Outcome: Conflict, Token: "b1"}, at(3))
 	mine := Seen{Kind: Held, Rev: 8, Rec: Record{ID: "b", Token: s.Grant.Token, TTL: 1000, Nonce: s.Grant.Nonce}}
 	if s.Write.Stage != Reading {

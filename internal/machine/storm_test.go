@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// This file and its neighbours are the world of the simulation: what the
-// explorer cannot reach, because there are too many candidates, faults and
+// This file and its neighbours are the world of the simulation. It covers what
+// the explorer cannot reach, because there are too many candidates, faults and
 // lengths of time for every interleaving. One schedule is a pure function of
-// its seed: a single thread takes the next thing that happens from a queue that
-// is ordered by the true time and, at one instant, by the order of planning.
+// its seed: a single thread takes the next event from a queue that is ordered
+// by the true time and, at one instant, by the order of planning.
 //
 // A schedule begins with a storm, in which each kind of fault is switched on or
-// off at random and has a rate of its own, and ends in a calm, in which the
+// off at random and has its own rate, and ends in a calm, in which the
 // candidates are made to fail over and to hand over one by one, to see that
 // somebody leads within the bound that the settings promise.
 //
-// What docs/protocol.md excludes is excluded here, and nothing else:
+// This excludes what docs/reference/protocol.md excludes, and nothing else:
 //
 //   - A store that forgets (rollback, wipe) is only found where all candidates
 //     cool down, for G1 to hold. Where they do not (one schedule in six),
@@ -28,10 +28,10 @@ import (
 //   - What is written over the key by a stranger is garbage, or a record with
 //     the longest lease.
 //   - A candidate's machine is either suspended, which stops its monotonic
-//     clock, or its wall clock leaps. One to which both happen has no clock
-//     that could tell.
+//     clock, or its wall clock leaps. A machine with both faults has no clock
+//     that could notice.
 
-// A regime says what kind of world a schedule has.
+// A regime is the kind of world of a schedule.
 type regime uint8
 
 const (
@@ -40,7 +40,7 @@ const (
 	unprotected               // it does not, and they do not
 	uneven                    // it keeps, and leases differ in length
 	vanishes                  // it drops records and brings nothing older back, and candidates cool down
-	remade                    // it is deleted and made again, and tells its age
+	remade                    // it is deleted and made again, and reports its age
 	regimes
 )
 
@@ -259,7 +259,7 @@ func (w *storm) calmDown() {
 	for _, n := range w.nodes {
 		n.out, n.in = false, false
 		if n.alive() && n.frozen {
-			n.thaw() // first: it may have been told to stop meanwhile
+			n.thaw() // first: the candidate may have been stopped meanwhile
 		}
 		if !n.alive() || n.s.Stopping {
 			n.crash()
@@ -269,9 +269,9 @@ func (w *storm) calmDown() {
 		n.step(Event{Kind: Unbar, Bars: Unhealthy | Paused | Full})
 		n.resync()
 	}
-	// What is late is at most lateness late. One wait for what stands in the
-	// register, another for who stands back or doubts, and a lease over which a
-	// slow clock may be of another mind.
+	// Late events are at most lateness late. A first wait covers the register's
+	// content, a second the candidates that stay back or doubt, and a lease
+	// covers the error of a slow clock.
 	settle := w.lateness() + 3*w.drain + 3*w.bound(max(w.ttl, w.believed()))
 	w.runFor(settle)
 	if w.bad == "" && w.leader() == nil {
@@ -279,8 +279,8 @@ func (w *storm) calmDown() {
 	}
 }
 
-// believed is the longest lease that somebody may credit what stands in the
-// register with.
+// believed is the longest lease that a candidate may assume for the register's
+// content.
 func (w *storm) believed() time.Duration {
 	if w.rates[tGarbage]+w.rates[tForeign] > 0 {
 		return w.most
@@ -357,8 +357,8 @@ func (w *storm) failOver() {
 	if !old.alive() {
 		old.join()
 	}
-	// Who left stands back for a wait, and who has been elected hears of those
-	// that joined.
+	// A candidate that left stays back for a wait, and the elected one hears of
+	// those that joined.
 	w.runFor(w.drain + w.bound(w.ttl))
 }
 
@@ -393,7 +393,8 @@ func (w *storm) put(k Kind, rec Record) uint64 {
 	return r.rev
 }
 
-// compareAndSwap applies a write if the register stands where it expects.
+// compareAndSwap applies a write if the register has the revision that it
+// expects.
 func (w *storm) compareAndSwap(a Action) (uint64, bool) {
 	if w.reg.now.Rev != a.Expected && !w.mutant.accepts(a.Write, &w.reg.now, a.Expected) {
 		return 0, false
@@ -409,7 +410,7 @@ func (w *storm) compareAndSwap(a Action) (uint64, bool) {
 	return rev, true
 }
 
-// vanish drops what the register holds. A watch may tell of it or not.
+// vanish drops the register's content. A watch may report it or not.
 func (w *storm) vanish() {
 	r := &w.reg
 	r.past = append(r.past[max(0, len(r.past)+1-pastLen):], r.now)
@@ -421,7 +422,7 @@ func (w *storm) vanish() {
 }
 
 // remake deletes the store and makes it again, whose revisions go on. A watch
-// may tell of it or not.
+// may report it or not.
 //
 // Somebody starts at the same time, and has asked for the age before or asks
 // after.

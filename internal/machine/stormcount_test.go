@@ -61,8 +61,7 @@ func (a *agenda) next(end int64) (at int64, do func(), ok bool) {
 	}
 }
 
-// A hashing takes in everything that happened, so that two runs can be told to
-// be the same.
+// A hashing covers everything that happened, so that two runs can be compared.
 type hashing struct {
 	h   hash.Hash64
 	buf []byte
@@ -79,7 +78,7 @@ func (x *hashing) add(words ...uint64) {
 	for _, n := range words {
 		x.buf = binary.LittleEndian.AppendUint64(x.buf, n)
 	}
-	_, _ = x.h.Write(x.buf) // never fails, as its documentation says
+	_, _ = x.h.Write(x.buf) // never fails, as documented
 }
 
 func (x *hashing) text(s string) { _, _ = x.h.Write([]byte(s)) }
@@ -119,7 +118,7 @@ func (n *node) account(before *State, ev Event, actions []Action) {
 	}
 }
 
-// narrate tells of a step, if anything came of it.
+// narrate describes a step that had an effect.
 func (n *node) narrate(before *State, ev Event, actions []Action) {
 	if ev.Kind == Tick && n.s == *before {
 		return
@@ -169,7 +168,7 @@ type tally struct {
 	promoted         map[Reason]int
 	demoted          map[Reason]int
 	shapes           shapes
-	holes            int // schedules with two leaders where docs/protocol.md says that they are possible
+	holes            int // schedules with two leaders where docs/reference/protocol.md allows them
 	// The longest times without a leader in the calm, in parts of their bounds.
 	failover, handover float64
 }

@@ -74,7 +74,7 @@ func (n *node) call(kind EventKind, op uint64, do func(c *storeCall)) {
 func (n *node) send(a Action) {
 	w := n.w
 	n.call(Written, a.Op, func(c *storeCall) {
-		if w.hit(tFalseConflict) { // by a server that lags behind, say
+		if w.hit(tFalseConflict) { // by a lagging server, for example
 			c.answer(w.trip(), Event{Outcome: Conflict})
 			return
 		}
@@ -146,7 +146,7 @@ func (n *node) deliver(seen Seen) {
 	}
 }
 
-// resync delivers what stands in the register now, as every watch does when it
+// resync delivers the register's current content, as every watch does when it
 // begins and when the connection is back.
 func (n *node) resync() {
 	if !n.alive() {

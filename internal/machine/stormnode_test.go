@@ -8,7 +8,7 @@ import (
 // A simClock runs at its rate from the true instant since on.
 type simClock struct {
 	base, since int64
-	rate        int64 // parts of a million of true time; 0 while it stands still
+	rate        int64 // parts of a million of true time; 0 while it is stopped
 }
 
 // at reads the clock.
@@ -38,7 +38,7 @@ type node struct {
 	token   string
 	alarm   int64  // the true time of the timer that is set, 0 without one
 	alarms  uint64 // its number: earlier ones are off
-	watched uint64 // what the watch told of last
+	watched uint64 // what the watch delivered last
 	inOrder int64  // when the last delivery that is under way arrives
 
 	out, in bool // nothing gets out, nothing comes in
@@ -58,7 +58,8 @@ func (n *node) now() Instant {
 	return Instant{Mono: n.mono.at(n.w.now), Wall: n.wall.at(n.w.now)}
 }
 
-// leads reports whether the candidate's program, asked now, says that it leads.
+// leads reports whether the candidate's program, asked now, considers itself
+// the leader.
 func (n *node) leads() bool { return n.runs && n.w.mutant.leads(&n.s, n.now()) }
 
 // join starts a process.
@@ -125,8 +126,8 @@ func (n *node) restoreClock() {
 	}
 }
 
-// thaw lets the process go on. What has arrived meanwhile and what is due come
-// in any order: nothing in the core may depend on one.
+// thaw lets the process go on. The events that have arrived meanwhile and the
+// due ones come in any order: nothing in the core may depend on one.
 func (n *node) thaw() {
 	if !n.frozen {
 		return
@@ -153,8 +154,8 @@ func (n *node) thaw() {
 	n.step(Event{Kind: Tick})
 }
 
-// observe takes in what the watch delivers, as the runtime does: late news of
-// the time before our own write are no news, unless the watch itself goes back.
+// observe handles what the watch delivers, as the runtime does: it ignores late
+// news from before our own write, unless the watch itself goes back.
 func (n *node) observe(seen Seen) {
 	if n.frozen {
 		n.slot = &seen
@@ -226,7 +227,7 @@ func (n *node) hearsOfConn(k EventKind, now Instant) {
 	}
 }
 
-// rank says how many others the candidate lets go first.
+// rank sets how many others the candidate lets go first.
 func (n *node) rank(seen *Seen) {
 	if seen.Kind != Held && seen.Kind != Vacant || !n.w.ranked {
 		return

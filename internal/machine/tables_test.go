@@ -43,7 +43,7 @@ type marks struct {
 	n     int
 }
 
-// place returns where id stands, or the empty place for it.
+// place returns the index of id, or the empty place for it.
 func (m *marks) place(id fingerprint) int {
 	mask := len(m.slots) - 1
 	for at := int(id[1]>>noteBits) & mask; ; at = (at + 1) & mask {
@@ -226,8 +226,8 @@ func small(v int64) int32 {
 	return int32(min(max(v, math.MinInt32), math.MaxInt32))
 }
 
-// The explorer tells worlds apart by their bytes, so each byte has to be part
-// of a field: what padding holds is nobody's business.
+// The explorer distinguishes worlds by their bytes, so each byte has to be part
+// of a field: the content of padding is undefined.
 func TestAWorldIsItsBytes(t *testing.T) {
 	var sum func(reflect.Type) uintptr
 	sum = func(ty reflect.Type) (n uintptr) {

@@ -8,8 +8,8 @@ import (
 // An Instant is one reading of both clocks of one machine, in nanoseconds.
 // Instants of two machines are never compared.
 type Instant struct {
-	// Mono is the monotonic clock. It never leaps, but on Linux it stands still
-	// while the machine is suspended (Go reads CLOCK_MONOTONIC).
+	// Mono is the monotonic clock. It never leaps, but on Linux it stops while
+	// the machine is suspended (Go reads CLOCK_MONOTONIC).
 	Mono int64
 	// Wall is the wall clock. It runs through a suspension, but it may leap.
 	Wall int64

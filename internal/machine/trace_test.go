@@ -33,18 +33,18 @@ var testdata embed.FS
 //	group a b c [ttl=3s] [cool-down] [grace=1s]   who there is; all start and see the register
 //	      [ranked] [backoff=1s]                   each is preferred to those named after it; campaigns back off
 //	      [expires]                               the store drops records, and never brings an older one back
-//	scene a b c [...]                             the same, told from when a leads
+//	scene a b c [...]                             the same, narrated from when a leads
 //	run 2s            ordinary life until 2 s: no latency, timers in time
 //	crash a           restart a
-//	pause a           resume a              the program stands still, its clocks go on
-//	suspend a 10s     the machine stands still, and its monotonic clock with it
+//	pause a           resume a              the program stops, its clocks go on
+//	suspend a 10s     the machine stops, and its monotonic clock with it
 //	cut a             heal a                nothing sent arrives, nothing comes in; calls end unknown after 500 ms
 //	lose-reply a      a's next write is applied, its reply is lost
 //	stall a           land a                a's next write stays in the network; it arrives after all
 //	refuse a          a's next write is refused by a replica that lags
-//	slow a            done a                a's work does not stop when told; it stops
+//	slow a            done a                a's work does not stop when asked; it stops
 //	deaf a            a's watch loses the next message
-//	down a            up a                  a loses its connection and is told so; it is back
+//	down a            up a                  a loses its connection and learns it; it is back
 //	delete            garbage               what an operator does to the record
 //	wipe              the store loses everything
 //	step-down         transfer b            what an operator asks the holder for
@@ -202,7 +202,7 @@ func (st *stage) group(names []string) {
 	}
 }
 
-// befall does to p what the command says.
+// befall applies the command to p.
 func (st *stage) befall(p *player, name string, args []string) {
 	switch name {
 	case "crash":
@@ -442,7 +442,7 @@ func (st *stage) publish() {
 	}
 }
 
-// step lets ev happen to p and tells what came of it, if anything did.
+// step applies ev to p and narrates the effect, if any.
 func (st *stage) step(p *player, ev Event) {
 	before := p.s
 	now := p.clocks(st.now)
@@ -498,7 +498,7 @@ func (p *player) event(ev Event) string {
 
 var publicNames = [...]string{"init", "candidate", "leader", "follower", "demoted", "ended"}
 
-// situation says what p is, until when, and what it waits for.
+// situation describes p's phase, until when, and what it waits for.
 func (p *player) situation(now Instant) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %v", publicNames[p.s.Public()], p.s.Phase)

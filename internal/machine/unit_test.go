@@ -81,9 +81,9 @@ func TestABelievedTTLIsBounded(t *testing.T) {
 	}
 }
 
-// What no candidate wrote may hide a lease of ours, of one that was seen, or be
-// one that ForeignTTL bounds: the longest counts.
-func TestWhatNoCandidateWroteIsWaitedOutByTheLongestLeaseThatItMayHide(t *testing.T) {
+// Content that no candidate wrote may hide our own lease, an observed lease, or
+// a lease that ForeignTTL bounds: the longest counts.
+func TestForeignRecordIsWaitedOutByItsLongestPossibleLease(t *testing.T) {
 	for _, seen := range []Seen{
 		{Kind: Malformed, Rev: 4}, {Kind: Held, Rev: 4, Rec: Record{ID: "x"}}, {Kind: Held, Rev: 4, Rec: Record{ID: "x", TTL: -5}},
 	} {
@@ -232,7 +232,7 @@ func TestSteppingAtWakeIsSteppingAlways(t *testing.T) {
 		for at := now; at < min(wake, now+60); at++ {
 			u, actions := m.Step(s, Event{Kind: Tick, Token: "x"}, Instant{at, at})
 			if u != s || len(actions) > 0 {
-				t.Fatalf("Wake says %d, and at %d a tick does %v:\n%+v\n%+v", wake, at, actions, s, u)
+				t.Fatalf("Wake returns %d, and at %d a tick does %v:\n%+v\n%+v", wake, at, actions, s, u)
 			}
 		}
 	})
@@ -247,12 +247,12 @@ func TestATickIsNotDueAgainAtOnce(t *testing.T) {
 		}
 		u, _ := m.Step(s, Event{Kind: Tick, Token: "x"}, Instant{at, at})
 		if m.Wake(&u) <= at {
-			t.Fatalf("at %d Wake still says %d:\n%+v\n%+v", at, m.Wake(&u), s, u)
+			t.Fatalf("at %d Wake still returns %d:\n%+v\n%+v", at, m.Wake(&u), s, u)
 		}
 	})
 }
 
-func TestNothingRaisesTheStopped(t *testing.T) {
+func TestStoppedCandidateStaysStopped(t *testing.T) {
 	walk(t, func(m Machine, s State, now int64, r *rand.Rand) {
 		if s.Phase != Stopped {
 			s, _ = m.Step(s, Event{Kind: StopLeave}, Instant{now, now})
@@ -267,7 +267,7 @@ func TestNothingRaisesTheStopped(t *testing.T) {
 
 // A record that somebody wrote by hand may lack a token, and a candidate that
 // never claimed has none either. That does not make the record its own.
-func TestARecordWithoutATokenIsNobodysRemnant(t *testing.T) {
+func TestRecordWithoutATokenIsNotAnOwnRemnant(t *testing.T) {
 	m := unitMachine("a")
 	s, _ := m.Step(State{}, Event{Kind: Start}, Instant{})
 	s, actions := m.Step(s, Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 7, Rec: Record{ID: "b", TTL: 20}}, Token: "a1"}, Instant{})
@@ -316,7 +316,7 @@ func TestSizeOfAState(t *testing.T) {
 
 // A store that comes back in the second half of what is left of the window
 // finds the holder trying.
-func TestRestsShrinkWithWhatIsLeftOfTheWindow(t *testing.T) {
+func TestRetryDelaysShrinkWithTheRestOfTheWindow(t *testing.T) {
 	m := Machine{
 		ID: "a", TTL: 15 * time.Second, Heartbeat: 5 * time.Second, MaxTTL: time.Hour, Drift: 0.1,
 		Settings: Settings{Retry: Retry{Initial: 50 * time.Millisecond, Max: 5 * time.Second, Multiplier: 100}},

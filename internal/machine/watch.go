@@ -2,8 +2,8 @@ package machine
 
 import "time"
 
-// observe takes in what the watch delivered. Nothing that a watch says is proof
-// of the present: it may be late, repeated or, after the store lost its state,
+// observe handles what the watch delivered. A watch never proves the current
+// state: its message may be late, repeated or, after the store lost its state,
 // older than what came before. All of it is safe, since a claim is a
 // compare-and-swap on exactly the revision that was observed.
 func (c *step) observe(seen *Seen) {
@@ -77,10 +77,10 @@ func (c *step) raced(seen *Seen) bool {
 	return c.s.View.Kind != Unseen && c.theirs(seen) && seen.Rec.Token != c.s.View.Rec.Token && c.now.Mono >= c.s.FreeAt
 }
 
-// regressed notes that the store has lost writes. Whoever led by a record that
-// is gone has noticed nothing yet, and trusts its lease until its window
-// closes. It was us if the record is ours and our window still open. Later a
-// successor may have led that we never observed.
+// regressed notes that the store has lost writes. A leader whose record is gone
+// has noticed nothing yet, and trusts its lease until its window closes. It was
+// this candidate if the record is ours and our window still open. Later a
+// successor may have led that was never observed here.
 func (c *step) regressed() {
 	c.note(NoteRegressed)
 	if !c.ours(&c.s.View) || c.s.Phase == Watching || c.s.Grant.Trust.Reached(c.now) {
@@ -102,9 +102,10 @@ func (c *step) heldTTL() time.Duration {
 	return c.s.HeldTTL
 }
 
-// foreignTTL is the lease length to reckon with at what no candidate wrote:
-// that of its writer, if it takes itself for a leader, and that of a candidate
-// whose record it may have replaced, observed by us or not.
+// foreignTTL is the lease length to assume for content that no candidate wrote:
+// the longer of its writer's lease, if the writer takes itself for a leader,
+// and the lease of a record that the content may have replaced, observed here
+// or not.
 func (c *step) foreignTTL() time.Duration { return c.m.foreign(c.s) }
 
 func (m *Machine) foreign(s *State) time.Duration { return max(m.ForeignTTL, m.TTL, s.HeldTTL) }
@@ -148,7 +149,7 @@ func (c *step) apart(seen *Seen) time.Duration {
 	case c.s.invited(seen, c.m.ID):
 		return 0
 	case seen.Kind == Vacant, seen.Kind == Absent:
-		return c.spread()
+		return c.vacancyDelay()
 	default:
 		return c.expirySpread()
 	}
@@ -177,8 +178,9 @@ func (c *step) yield(seen *Seen) time.Duration {
 }
 
 // comesBack reports whether r is the reason for a vacancy whose writer may be
-// back at once: those who back off wait for it. Who left for another reason
-// stands back, and would be first again if they waited longer than that.
+// back at once: candidates that back off wait for it. A writer that left for
+// another reason stays back, and would be first again if the others waited
+// longer than its own wait.
 func comesBack(r Reason) bool {
 	switch r {
 	case ReasonTrust, ReasonDisconnected, ReasonRetries, ReasonLate, ReasonOverwritten, ReasonPaused, ReasonStopped:
@@ -202,9 +204,9 @@ func (c *step) lease(seen *Seen) time.Duration {
 		}
 		return c.m.HeadStart
 	case Bare:
-		// A deletion is no permission. Whoever deleted the record was not its
-		// holder, who may still lead by a renewal that we missed. Hence a full
-		// wait from here, and not what is left of the wait for the record
+		// A deletion does not permit a claim. The record was not deleted by its
+		// holder, who may still lead by a renewal that was missed here. Hence a
+		// full wait from now, and not the rest of the wait for the record
 		// observed last.
 		return c.m.wait(c.heldTTL())
 	default:

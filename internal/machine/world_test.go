@@ -44,14 +44,14 @@ import (
 //     that have passed are all the same instant (canon).
 //   - Random numbers are 0: the shortest delays, hence the earliest challenges.
 //     The window only stretches delays, so it is zeroed too.
-//   - A candidate is stepped by time only when Wake says so
+//   - A candidate is stepped by time only when Wake is due
 //     (TestSteppingAtWakeIsSteppingAlways).
 //   - An observation that cannot change anything now (what the candidate knows
 //     already) is taken at once. Holding it back to do harm later is still
 //     explored: by holding it back before.
 //   - Once no more faults can happen, which ones did is forgotten, and so is at
 //     any time what only a fault that cannot happen any more would ask for
-//     (TestWhatIsForgottenChangesNothing).
+//     (TestForgottenDetailsDoNotLimitTheExplorer).
 //   - Something held back, a pause and a crash last into the next tick at
 //     least. Shorter ones are one of the interleavings within the tick.
 
@@ -127,6 +127,8 @@ const (
 	kVanish
 	kExpire
 	kReturn
+	kDrain
+	kUndrain
 	kinds
 )
 
@@ -148,6 +150,7 @@ var kindTitles = [kinds]string{
 	kRollback: "store loses its last write", kWipe: "store loses everything",
 	kRemade: "store made again, and somebody starts",
 	kVanish: "record vanishes, and nobody hears of it", kExpire: "record vanishes", kReturn: "record that had vanished is back",
+	kDrain: "operator drains", kUndrain: "operator ends the drain",
 }
 
 func (k kind) String() string { return kindTitles[k] }
@@ -166,16 +169,19 @@ func setOf(ks ...kind) (s kindSet) {
 }
 
 // storeLoss are the faults that G1 excludes: a store that forgets what it
-// acknowledged. vanishing are those of one that drops records, by a clock of
-// its own or for room, and never brings an older one back. A replica that has
-// not dropped the record yet may come to answer: then that one is back.
+// acknowledged. vanishing is a store that drops records, by its own clock or
+// for room, and never brings an older one back. If a replica that has not
+// dropped the record yet answers, the older record is back.
 var (
 	storeLoss = setOf(kRollback, kWipe)
 	vanishing = setOf(kVanish, kExpire, kReturn)
-	allFaults = (kinds.bit() - kDelayWrite.bit()) &^ (storeLoss | vanishing | setOf(kRemade))
+	// A drain is a bar as a pause is. Its own family judges what follows from it
+	// alone: others lead while it lasts.
+	draining  = setOf(kDrain, kUndrain)
+	allFaults = (kinds.bit() - kDelayWrite.bit()) &^ (storeLoss | vanishing | draining | setOf(kRemade))
 )
 
-// held says for how long something is held back.
+// held is how long something is held back.
 type held uint8
 
 const (
@@ -270,10 +276,10 @@ type participant struct {
 	watch   held
 	cut     bool // nothing comes in, whatever the connection is reported to be
 
-	// What the judges remember, and the candidate does not.
+	// The judges remember this, and the candidate does not.
 	downAt  int16  // when the connection was reported lost, plus 1; 0 while it is not. Kept with a grace only
 	won     uint8  // the revision at which the latest claim was applied, 0 before
-	wrote   uint8  // that of the latest write of that claim
+	wrote   uint8  // the latest write of that claim
 	renewal uint32 // and its renewals
 }
 
@@ -366,7 +372,7 @@ type stepResult struct {
 	asks    bool  // it waits for the store's age
 	took    bool  // it used its token
 	anew    bool  // its token is another
-	seam    bool  // a term was begun only to be ended
+	seam    bool  // a term began only to end at once
 	insane  bool  // the state is one that must not be
 	actions []Action
 	recs    []uint16 // what each action sends
@@ -375,7 +381,7 @@ type stepResult struct {
 // facts are what is asked of a state in every world: few, so that they stay
 // where the processor finds them at once.
 type facts struct {
-	wake                 [maxCandidates]int32 // what Wake says, for each candidate
+	wake                 [maxCandidates]int32 // the result of Wake, for each candidate
 	trustMono, trustWall int32
 	fades                int32 // when canon makes another state of it
 	phase                Phase
@@ -563,7 +569,7 @@ func canon(s State, now Instant) State {
 // its promotion, which compares more with the end of a doubt than the present.
 func cools(s *State) bool { return s.Phase == Holding && !s.Grant.Promoted }
 
-// plain drops what a vacancy says to people.
+// plain drops the parts of a vacancy that are for people.
 func plain(r Record) Record {
 	r.Reason, r.By = "", ""
 	return r
@@ -593,6 +599,8 @@ func (x *sim) exit(e uint8, who int) Exit {
 	case 6:
 		id := x.machines[(who+1)%len(x.machines)].ID
 		return Exit{Reason: ReasonOutranked, By: id, Successor: id}
+	case 7:
+		return Exit{Reason: ReasonDrained, By: "operator"}
 	default:
 		return Exit{}
 	}
@@ -609,7 +617,8 @@ func (x *sim) step(w *world, i int, ev Event, seen uint16, exit uint8) {
 	}
 	r, isNew := x.memo.at(&key)
 	if isNew {
-		// One nonce for all writes: whoever forgets one of its own is seen.
+		// A single nonce for all writes exposes a candidate that forgets a
+		// write.
 		ev.Token, ev.Nonce = tokenNames[i][p.tokens], 1
 		ev.Seen, ev.Exit, ev.Op = x.seens.all[seen], x.exit(exit, i), x.states.all[p.state].Write.Op
 		if ev.Kind == Examined {
@@ -802,8 +811,8 @@ func (x *sim) dropForgotten(w *world, i int, want uint8) {
 	}
 }
 
-// commit applies a write if the register stands where it expects, and reports
-// whether it does.
+// commit applies a write if the register has the revision that it expects, and
+// reports whether it does.
 func (x *sim) commit(w *world, wk WriteKind, expected uint8, rec uint16) bool {
 	at := &x.seens.all[w.reg]
 	if at.Rev != uint64(expected) && !x.mutant.accepts(wk, at, uint64(expected)) {
@@ -850,8 +859,9 @@ func (x *sim) hearsOfConn(i int, p *participant, ev EventKind, now Instant) {
 	}
 }
 
-// begun reports whether a step begins a term only to end it, which none may:
-// the runtime would tell the program of a term that it never had.
+// begun reports whether a step begins a term only to end it, which is
+// forbidden: the runtime would announce a term to the program that it never
+// had.
 func begun(actions []Action) bool {
 	promoted := false
 	for k := range actions {
@@ -922,8 +932,8 @@ func (x *sim) sane(w *world, i int, before, s *State, insane bool) {
 	}
 }
 
-// flaw says what is wrong with a candidate's state, "" if nothing is. called: a
-// call is under way.
+// flaw describes a fault in a candidate's state, and is "" if there is none.
+// called: a call is under way.
 func (x *sim) flaw(i int, before, s *State, called bool) (invariant, what string) {
 	id := x.machines[i].ID
 	wk, stage := s.Write.Kind, s.Write.Stage
@@ -1003,8 +1013,9 @@ func (x *sim) reached(f *facts, now Instant) bool {
 	return now.Mono >= int64(f.trustMono) || !x.mutant.monoOnly && now.Wall >= int64(f.trustWall)
 }
 
-// twice stands for the revisions of a claim that was applied again: it expects
-// nothing, and what it wrote had vanished. It may be told of either.
+// twice represents the revisions of a claim that was applied again: it expects
+// nothing, and its record had vanished. The candidate may learn either
+// revision.
 const twice = 255
 
 // honest judges G6: what a candidate takes for its own was applied. The
@@ -1185,8 +1196,8 @@ func (x *sim) ofPaused(w *world, i int) {
 	}
 }
 
-// doubt is what a candidate starts with that finds its store to be younger than
-// a lease. The store's age is told by its own clock, here the fastest.
+// doubt is the doubt of a starting candidate that finds its store to be younger
+// than a lease. The store's own clock, here the fastest, measures its age.
 func (x *sim) doubt(w *world, i int) time.Duration {
 	if w.remadeAt == 0 {
 		return 0
@@ -1458,6 +1469,8 @@ func (x *sim) ofFaults(w *world, i int, s *State) {
 		{kDownAgain, ConnDown, 0, 0, s.Down},
 		{kUnfit, Bar, Unhealthy, 4, s.Barred&Unhealthy == 0},
 		{kPaused, Bar, Paused, 5, s.Barred&Paused == 0},
+		{kDrain, Bar, Withdrawn, 7, s.Barred&Withdrawn == 0},
+		{kUndrain, Unbar, Withdrawn, 0, s.Barred&Withdrawn != 0},
 		{kResign, Leave, 0, 3, s.Phase == Holding},
 		{kStopRelease, StopRelease, 0, 0, true},
 		{kStopLeave, StopLeave, 0, 0, true},
@@ -1585,8 +1598,8 @@ func (x *sim) ofOperator(w *world) {
 	}
 }
 
-// ofRemade deletes the store and makes it again. Nobody hears of that; the
-// revisions go on, as those of a bucket that we make do.
+// ofRemade deletes the store and makes it again. No candidate hears of that;
+// the revisions go on, as in a bucket that this project makes.
 func (x *sim) ofRemade(w *world) {
 	n := *w
 	n.reg = x.seen(Seen{Kind: Absent})

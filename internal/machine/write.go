@@ -40,10 +40,10 @@ func (c *step) content() Record {
 	case Release:
 		r = Record{
 			Token: r.Token, Term: r.Term, Reason: c.s.Exit.Reason, By: c.s.Exit.By, Why: c.s.Exit.Why, Successor: c.s.Exit.Successor,
-			// This holds over nothing but what the grant is known to have
-			// written. A claim that expected nothing may be applied again when
-			// its record has vanished, and what stands there then may have
-			// followed a successor's.
+			// This holds only over a write that the grant is known to have
+			// made. A claim that expected nothing may be applied again when its
+			// record has vanished, and the content there may then have followed
+			// a successor's.
 			Settled: c.s.Grant.Settled && c.s.Write.Expected == c.s.Grant.Rev,
 		}
 		if r.By == "" {
@@ -62,8 +62,8 @@ func (c *step) sayWhatEnded(vacancy *Record) {
 	switch {
 	case vacancy.Term != 0:
 	case v.Kind == Vacant:
-		// It is the term before whose end everybody is to hear of. The vacancy
-		// says what the one said that was claimed.
+		// The vacancy is to announce the end of the previous term. It repeats
+		// what the claimed vacancy contained.
 		vacancy.Term, vacancy.Reason, vacancy.By, vacancy.Why = v.Rec.Term, v.Rec.Reason, v.Rec.By, v.Rec.Why
 	default:
 		vacancy.Term = v.Term() // of the claim, if it was applied
@@ -115,15 +115,15 @@ func (c *step) written() {
 	}
 }
 
-// writtenDraining takes in the answer to a renewal while the work stops. The
-// answer says which revision the release has to expect, and the renewal keeps
-// others off. The term stays over.
+// writtenDraining handles the answer to a renewal while the work stops. The
+// answer contains the revision that the release has to expect, and the renewal
+// keeps others off. The term remains over.
 func (c *step) writtenDraining() {
 	switch {
 	case c.ev.Outcome == OK && c.ev.Rev > c.s.View.Rev:
 		c.renewed(c.ev.Rev, c.s.Write.Sent)
 	case c.ev.Outcome == Conflict && c.s.Write.Maybe && c.s.Exit.Keep:
-		c.s.Write.Refused = true // perhaps by an earlier attempt of its own
+		c.s.Write.Refused = true // perhaps by an earlier attempt of the same write
 		c.look()
 	case c.ev.Outcome == OK || c.ev.Outcome == Conflict || !c.s.Exit.Keep:
 		c.unkeep()
@@ -170,8 +170,8 @@ func (c *step) released() {
 func (c *step) failed() {
 	w := &c.s.Write
 	if w.Kind == Release && c.s.Stopping && c.ev.Outcome == Permanent {
-		// The connection is closed, say. Nobody is to wait for what cannot be
-		// written: the lease runs out.
+		// The connection may be closed. Do not wait for a write that is
+		// impossible: the lease runs out.
 		c.note(NoteGaveUp)
 		c.depart()
 		return
@@ -199,7 +199,7 @@ func (c *step) backOff(d time.Duration) {
 	c.s.Write.Stage, c.s.Write.Due = BackingOff, c.now.Mono+int64(d)
 }
 
-// look reads the register after a refusal, to learn what stands there.
+// look reads the register after a refusal, to learn its content.
 func (c *step) look() {
 	c.s.ops++
 	c.s.Write.Op, c.s.Write.Stage = c.s.ops, Reading
@@ -229,9 +229,9 @@ func (c *step) read() {
 	seen := &c.ev.Seen
 	switch {
 	case seen.same(&c.s.View) && seen.Rev == w.Expected:
-		// The register stands as the write expects, so whoever refused it lags
-		// behind. A refusal that the register contradicts is no proof that the
-		// attempt will never be applied.
+		// The register has the revision that the write expects, so the server
+		// that refused it lags behind. A refusal that the register contradicts
+		// does not prove that the attempt will never be applied.
 		c.note(NoteStale)
 		w.Refused, w.Maybe = false, true
 		c.failed()

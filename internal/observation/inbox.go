@@ -14,21 +14,21 @@ import (
 type inbox struct{ *latest.Queue[string, arrival] }
 
 // An arrival is an entry and when it arrived, which is what its lease counts
-// from, or the end of the present state, or that reading fails.
+// from, or the end of the current state, or a failure to read.
 type arrival struct {
 	entry  store.Entry
 	at     time.Time
 	end    bool
 	failed bool
-	err    error // why the present state cannot be read, or why reading fails
-	// vacancy, if not nil, is one that came before the entry and that nobody
-	// has taken. It alone says why the leader whom the observer knows left, and
-	// a successor that waits replaces it within a millisecond.
+	err    error // why the current state cannot be read, or why reading fails
+	// vacancy, if not nil, is one that came before the entry and was not taken
+	// yet. It alone contains why the leader that the observer knows left, and a
+	// waiting successor replaces it within a millisecond.
 	vacancy *store.Entry
 }
 
-// These stand for the end of the present state, and for a read that failed,
-// among the keys. No key is empty or has a space in it.
+// These mark the end of the current state, and a read that failed, among the
+// keys. No key is empty or has a space in it.
 const (
 	endMark  = ""
 	failMark = " "
@@ -45,14 +45,14 @@ func newInbox() inbox {
 	return inbox{q}
 }
 
-// isVacancy reports whether a leader's parting words may stand in an entry.
+// isVacancy reports whether an entry may contain a leader's parting words.
 func isVacancy(e store.Entry) bool { return e.Tombstone && len(e.Value) > 0 }
 
 // put puts an entry in, in place of one of the same key.
 func (in inbox) put(e store.Entry) { in.Put(e.Key, arrival{entry: e, at: time.Now()}) }
 
-// mark puts the end of the present state in, behind all that waits. One that
-// waits there already moves back, since it may tell of an error that is over.
+// mark puts the end of the current state in, behind all that waits. A mark that
+// waits there already moves back, since it may contain an error that is over.
 func (in inbox) mark(err error) { in.PutLast(endMark, arrival{end: true, err: err}) }
 
 // fail puts in why reading fails, behind all that waits.

@@ -31,7 +31,7 @@ type Observation struct {
 	groups  map[string]*observedGroup
 	expiry  expiries
 
-	// What the observer wants to hear; false ends the observation.
+	// The observer's callbacks; false ends the observation.
 	Told    func(leadership.Info) bool
 	Renewed func(leadership.Info) bool
 	Present func(error) bool
@@ -64,7 +64,7 @@ func (o *Observation) Named() string {
 }
 
 // Follow observes until ctx is done or the observer has enough, for which it
-// returns nil. It returns store.ErrClosed when the store is closed for good.
+// returns nil. It returns store.ErrClosed when the store is permanently closed.
 func (o *Observation) Follow(ctx context.Context, st store.Store) error {
 	if err := o.Check(st); err != nil {
 		o.Failed(err)
@@ -102,7 +102,7 @@ func closedBy(ctx context.Context) error {
 func (o *Observation) Check(st store.Store) error {
 	switch {
 	case !store.ValidPattern(o.pattern), isControl(o.pattern):
-		return fmt.Errorf("%w: pattern %q: must be a group's name, in which * may stand for a part and > for the last ones", leadership.ErrInvalid, o.pattern)
+		return fmt.Errorf("%w: pattern %q: must be a group's name, in which * matches a part and > the last parts", leadership.ErrInvalid, o.pattern)
 	case store.Wild(o.pattern):
 		if _, ok := st.(store.PatternWatcher); !ok {
 			return fmt.Errorf("%w: pattern %q: a %T cannot watch more than one group", leadership.ErrInvalid, o.pattern, st)
@@ -158,7 +158,7 @@ func (o *Observation) watch(ctx context.Context, st store.Store, end func(error)
 	return func() { cancel(); <-done }, nil
 }
 
-// run tells the observer what arrives and what runs out. One timer serves all
+// run notifies the observer of arrivals and expiries. A single timer serves all
 // groups.
 func (o *Observation) run(ctx context.Context) {
 	expiry := time.NewTimer(time.Hour)
@@ -169,8 +169,8 @@ func (o *Observation) run(ctx context.Context) {
 		case <-o.in.Wake():
 			more = o.takeIn(ctx)
 		case <-expiry.C:
-			// What has arrived by now comes first: it may be a renewal that a
-			// slow observer kept waiting.
+			// Arrivals come first: one may be a renewal that a slow observer
+			// kept waiting.
 			more = o.takeIn(ctx) && o.expire(ctx, time.Now())
 		case <-ctx.Done():
 		}
@@ -197,7 +197,7 @@ func (o *Observation) takeIn(ctx context.Context) bool {
 	return false
 }
 
-// take tells of what arrived, and reports whether the observer wants more.
+// take reports what arrived, and returns whether the observer wants more.
 func (o *Observation) take(a arrival) bool {
 	switch {
 	case a.failed:
@@ -211,7 +211,7 @@ func (o *Observation) take(a arrival) bool {
 	}
 }
 
-// presented handles the end of the present state, and reports whether the
+// presented handles the end of the current state, and reports whether the
 // observer wants more. A group that was asked for by its name and did not
 // appear is absent.
 func (o *Observation) presented(err error) bool {
@@ -232,7 +232,7 @@ func (o *Observation) arrived(e store.Entry, at time.Time) bool {
 		s = &observedGroup{index: -1}
 		o.groups[e.Key] = s
 	case s.rev == e.Revision:
-		return true // said again, by a poll or after an interruption: no renewal
+		return true // repeated by a poll or after an interruption: not a renewal
 	}
 	s.rev = e.Revision
 	known := s.last
@@ -251,8 +251,8 @@ func (o *Observation) arrived(e store.Entry, at time.Time) bool {
 	return s.last.ID == "" || o.Renewed(s.last)
 }
 
-// expire tells of the leaders whose leases have run out, and reports whether
-// the observer wants more.
+// expire reports the leaders whose leases have run out, and returns whether the
+// observer wants more.
 func (o *Observation) expire(ctx context.Context, now time.Time) bool {
 	for len(o.expiry) > 0 && !now.Before(o.expiry[0].last.Until) && ctx.Err() == nil {
 		s := o.expiry[0]

@@ -9,7 +9,7 @@ func TestAnOlderStateIsBelievedWhenItIsReadThreeTimesInARow(t *testing.T) {
 		believed bool
 	}{
 		{5, true},
-		{5, true}, // said again
+		{5, true}, // repeated
 		{3, false},
 		{6, true}, // not in a row
 		{3, false},

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/record"
 )
 
-// A Policy says which versions of the program are preferred.
+// A Policy is which versions of the program are preferred.
 type Policy uint8
 
 // The policies.
@@ -65,8 +65,8 @@ func (p Policy) Same(a, b Standing) bool { return p.compare(a, b) == 0 }
 // heard.
 const MaxAge = 2
 
-// Standings are those of a group, the most preferred first. They are never
-// modified in place: a write that is under way may hold them.
+// Standings are the standings of a group, the most preferred first. They are
+// never modified in place: a write that is under way may hold them.
 type Standings []record.Standing
 
 func of(s record.Standing) Standing { return Standing{s.Priority, s.Version} }

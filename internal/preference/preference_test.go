@@ -9,8 +9,9 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/record"
 )
 
-// The order of Semantic Versioning 2.0.0, section 11, and what we take besides.
-func TestVersionsAreOrderedAsSemanticVersioningSays(t *testing.T) {
+// The order of Semantic Versioning 2.0.0, section 11, and the additional forms
+// that we accept.
+func TestVersionsAreOrderedBySemanticVersioning(t *testing.T) {
 	ascending := []string{
 		"", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0",
 		"1.2", "1.9.9", "1.10", "v2.0.0", "2.0.1+build.7", "99999999999999999999.0",

@@ -8,7 +8,7 @@ import (
 )
 
 // A Draft is a write of a record. A watch brings a holder each of its writes
-// back; the draft tells what they say without parsing them.
+// back; the draft reads them without parsing them.
 type Draft struct {
 	store.Write
 
@@ -16,8 +16,8 @@ type Draft struct {
 	exact  bool // Read would make record of the value
 }
 
-// NewDraft returns the write that puts what [Of] returns in place of a
-// revision. Its Key and Tombstone are left to the caller. The error is that of
+// NewDraft returns the write that puts the result of [Of] in place of a
+// revision. Its Key and Tombstone are left to the caller. The error comes from
 // Encode.
 //
 // It makes the record where it stays, since thousands of goroutines draft that
@@ -43,8 +43,8 @@ func (d *Draft) encoded() (*Draft, error) {
 }
 
 // Read is the function Read, for an entry that may be the draft's: it sets seen
-// and r, whatever they hold, to what that returns. r may share memory with the
-// record that was drafted. No entry is that of a nil draft.
+// and r, whatever they hold, to the function's result. r may share memory with
+// the record that was drafted. A nil draft matches no entry.
 //
 // It takes pointers, since thousands of goroutines read that have little stack,
 // and growing it costs more than reading.

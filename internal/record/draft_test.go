@@ -15,7 +15,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// ordinary is a record in which every field stands for itself in JSON.
+// ordinary is a record whose fields need no escapes in JSON.
 func ordinary() record.Record {
 	return record.Record{
 		ID: "worker-1", Token: "3f9a6f8d-1a2b-4cde-9f1a-c0b123456789", Priority: -7,
@@ -26,8 +26,8 @@ func ordinary() record.Record {
 	}
 }
 
-// sameAsParsed holds a draft to this: its bytes are those of encoding/json, and
-// it reads them as Read does.
+// sameAsParsed checks a draft: its bytes equal encoding/json's, and it reads
+// them as Read does.
 func sameAsParsed(t *testing.T, r record.Record) {
 	t.Helper()
 	want, jsonErr := json.Marshal(r)
@@ -159,8 +159,8 @@ func anyValue(rng *rand.Rand, of reflect.Type) reflect.Value {
 	return v
 }
 
-// A leader reads each of its renewals back. What its goroutine needs for that
-// in stack and memory, thousands of leaders need every second.
+// A leader reads each of its renewals back. The stack and memory that its
+// goroutine needs for that, thousands of leaders need every second.
 func TestOrdinaryDraftIsReadBackWithoutParsing(t *testing.T) {
 	ours := ordinary()
 	d, err := ours.Draft(6)
@@ -198,8 +198,9 @@ func TestADraftOfARenewalHasItsBytesInOnePiece(t *testing.T) {
 	}
 }
 
-// What has few digits is written without strconv: all of it, and its neighbors.
-func TestDraftOfAFractionIsThatOfJSON(t *testing.T) {
+// Numbers of few digits are written without strconv: all of them, and their
+// neighbors.
+func TestDraftOfAFractionEqualsItsJSON(t *testing.T) {
 	for n := range 10_001 {
 		f := float64(n) / 1e4
 		for _, f := range []float64{f, math.Nextafter(f, 0), math.Nextafter(f, 1), f / 16} {

@@ -23,7 +23,7 @@ func TestTokensAreUUIDsAndDiffer(t *testing.T) {
 }
 
 // Candidates of earlier versions give their record to a successor without a
-// vacancy. Its record says how the term before ended.
+// vacancy. Its record contains how the previous term ended.
 func TestAPriorIsRead(t *testing.T) {
 	seen, r := record.Read(entry(`{"id":"a","token":"t","ttl":3000,"prior":{"term":7,"reason":"resigned"}}`))
 	if want := (machine.Prior{Term: 7, Reason: machine.ReasonResigned}); seen.Kind != machine.Held || r.Prior == nil || seen.Rec.Prior != want {
@@ -31,7 +31,7 @@ func TestAPriorIsRead(t *testing.T) {
 	}
 }
 
-// The term before is history: a record that says nonsense of it is a holder's
+// The previous term is history: a record with nonsense about it is a holder's
 // all the same.
 func TestAPriorThatMakesNoSenseIsDropped(t *testing.T) {
 	for _, prior := range []string{
@@ -44,7 +44,7 @@ func TestAPriorThatMakesNoSenseIsDropped(t *testing.T) {
 	}
 }
 
-// A holder's record says nothing of those before it, whatever stands in it.
+// A holder's record never settles who led before, whatever it contains.
 func TestOnlyAVacancyIsSettled(t *testing.T) {
 	for _, rec := range []machine.Record{
 		{Token: "t", Reason: machine.ReasonStopped, Settled: true}, {Token: "t", Reason: machine.ReasonStopped},

@@ -136,8 +136,8 @@ func (w *writer) fraction(name string, f float64) {
 
 const tenThousandths = 1e4
 
-// few writes so many ten thousandths, of which there are less than a whole. Few
-// digits that stand for a number are its shortest: what strconv finds by long
+// few writes so many ten thousandths, of which there are less than a whole. A
+// number of few digits is its own shortest form, which strconv finds by long
 // multiplications, with more stack than all else here.
 func (w *writer) few(n uint64) {
 	digits := strconv.AppendUint(w.b, tenThousandths+n, 10)

@@ -10,7 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// FuzzRead reads whatever stands in a register. Its corpus is in testdata/fuzz.
+// FuzzRead reads arbitrary content of a register. Its corpus is in
+// testdata/fuzz.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"id":"a","token":"t","priority":1,"meta":{"k":"v"},"ttl":3000,"term":4,"renewal":5,"address":"x","drift":0.1}`), uint64(5), false)
 	f.Add([]byte(`{"token":"t","term":4,"reason":"resigned","by":"a","successor":"b"}`), uint64(6), true)
@@ -52,7 +53,7 @@ func readsBack(t *testing.T, seen machine.Seen, r record.Record) {
 	mustHold(t, again == seen && reflect.DeepEqual(r2, r), again, r2)
 }
 
-// FuzzReadControl reads whatever stands in a control register.
+// FuzzReadControl reads arbitrary content of a control register.
 func FuzzReadControl(f *testing.F) {
 	f.Add([]byte(`{"op":"step-down","term":7,"by":"ops","reason":"maintenance"}`), uint64(1))
 	f.Add([]byte(`{"op":"transfer","term":7,"successor":"b"}`), uint64(2))

@@ -1,10 +1,10 @@
 // Package record reads and writes what an election keeps in its registers: the
 // record of a group, the vacancy that takes its place, and the control request.
 //
-// The format is JSON. docs/protocol.md describes every field; the ones of the
+// The format is JSON. docs/reference/protocol.md describes every field; the ones of the
 // original payload (id, token, priority, meta) have the meaning that other
-// programs already give them. Unknown fields change nothing. What cannot be
-// read is Malformed, never an error that stops anybody.
+// programs already give them. Unknown fields change nothing. Unreadable content
+// is Malformed, never an error that stops anybody.
 package record
 
 import (
@@ -28,7 +28,7 @@ type Record struct {
 	Token string `json:"token,omitempty"`
 	// Priority is the holder's.
 	Priority int `json:"priority,omitempty"`
-	// Meta is what the holder says of itself.
+	// Meta is the holder's description of itself.
 	Meta map[string]string `json:"meta,omitempty"`
 	// TTL is the lease's length in milliseconds, as its holder counts it.
 	TTL int64 `json:"ttl,omitempty"`
@@ -41,27 +41,27 @@ type Record struct {
 	// holder's machine, which has its token too, knows a record that it did not
 	// write.
 	Nonce uint64 `json:"nonce,omitempty"`
-	// Settled, of a vacancy: nobody who led before its writer can still lead.
-	// It stands here since a candidate has no room for another word.
+	// Settled, of a vacancy: no earlier leader than its writer can still lead.
+	// It is here since a candidate has no room for another word.
 	Settled bool `json:"settled,omitempty"`
 	// Address is where the leader's clients reach it.
 	Address string `json:"address,omitempty"`
-	// Params are what clients need to connect, besides the address. Nil says
-	// nothing.
+	// Params are what clients need to connect, in addition to the address. Nil
+	// means unknown.
 	Params *Params `json:"params,omitempty"`
 
 	// Drift is how far the holder assumes the rate of a clock to be off. Zero
-	// says nothing: candidates did not always write it.
+	// means unknown: candidates did not always write it.
 	Drift Fraction `json:"drift,omitempty"`
 
-	// Version is that of the holder's program.
+	// Version is the version of the holder's program.
 	Version string `json:"version,omitempty"`
-	// Standings are those of the group's candidates, as far as its leaders have
-	// heard of them.
+	// Standings are the standings of the group's candidates, as far as its
+	// leaders have heard of them.
 	Standings []Standing `json:"standings,omitempty"`
 
 	// Transitions is how often the group had got another leader when this term
-	// began, as far as its records tell: 0 in the first, and one more in each
+	// began, as far as its records show: 0 in the first, and one more in each
 	// than in the record that it replaced. A vacancy keeps it.
 	Transitions Count `json:"transitions,omitempty"`
 
@@ -75,8 +75,8 @@ type Record struct {
 	// wrote no vacancy. Earlier versions wrote it; it is only read.
 	Prior *Prior `json:"prior,omitempty"`
 
-	// Of a vacancy: why the holder left, in one of our words, who asked for it,
-	// why in words of theirs, and who is asked to take over.
+	// Of a vacancy: why the holder left, as a Reason, who asked for it, why in
+	// the requester's words, and who is asked to take over.
 	Reason    string `json:"reason,omitempty"`
 	By        string `json:"by,omitempty"`
 	Why       string `json:"why,omitempty"`
@@ -86,7 +86,7 @@ type Record struct {
 // Params are bytes of which nothing is known here: base64 in JSON.
 type Params []byte
 
-// UnmarshalJSON takes what is no base64 for nothing: no part of the election
+// UnmarshalJSON ignores text that is not base64: no part of the election
 // depends on it, so it must not cost the group a wait.
 func (p *Params) UnmarshalJSON(b []byte) error {
 	var v []byte
@@ -97,12 +97,12 @@ func (p *Params) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A Fraction is a number between 0 and 1, both excluded, or zero, which says
-// nothing.
+// A Fraction is a number between 0 and 1, both excluded, or zero, which means
+// unknown.
 type Fraction float64
 
-// UnmarshalJSON takes whatever is no fraction for zero: no candidate depends on
-// the number but for a warning, which must not cost the group a wait.
+// UnmarshalJSON reads a value that is not a fraction as zero: candidates use
+// the number only for a warning, which must not cost the group a wait.
 func (f *Fraction) UnmarshalJSON(b []byte) error {
 	v, err := strconv.ParseFloat(string(b), 64)
 	if err != nil || v <= 0 || v >= 1 {
@@ -115,8 +115,8 @@ func (f *Fraction) UnmarshalJSON(b []byte) error {
 // A Count is a number that only people are shown.
 type Count uint64
 
-// UnmarshalJSON takes whatever is no number of a record for zero, which must
-// not cost the group a wait: other programs may have a field of the name.
+// UnmarshalJSON reads a value that is not a count as zero, which must not cost
+// the group a wait: other programs may have a field of the name.
 func (c *Count) UnmarshalJSON(b []byte) error {
 	v, err := strconv.ParseUint(string(b), 10, 64)
 	if err != nil || v > maxNumber {
@@ -155,8 +155,8 @@ func (m Moment) Time() time.Time {
 	return time.UnixMilli(int64(m)).UTC()
 }
 
-// UnmarshalJSON takes whatever is no moment for one that is not known. Nothing
-// depends on it, so it must not cost the group a wait.
+// UnmarshalJSON reads a value that is not a moment as unknown. Nothing depends
+// on it, so it must not cost the group a wait.
 func (m *Moment) UnmarshalJSON(b []byte) error {
 	v, err := strconv.ParseUint(string(b), 10, 64)
 	if err != nil || v > uint64(MaxMoment) {
@@ -166,7 +166,7 @@ func (m *Moment) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A Prior says how a term ended of which no vacancy says it.
+// A Prior describes how a term ended that left no vacancy.
 type Prior struct {
 	Term   uint64 `json:"term"`
 	Reason string `json:"reason"`
@@ -176,8 +176,8 @@ type Prior struct {
 type Standing struct {
 	Priority int    `json:"priority,omitempty"`
 	Version  string `json:"version,omitempty"`
-	// Age counts the terms that have begun since a candidate of this standing
-	// was last heard of.
+	// Age counts the terms since a candidate of this standing was last heard
+	// of.
 	Age int `json:"age,omitempty"`
 }
 
@@ -189,7 +189,9 @@ type Control struct {
 	Paused *Pause `json:"paused,omitempty"`
 	// Stand is the latest candidate that made its standing known.
 	Stand *Stand `json:"stand,omitempty"`
-	// Ran is the last run of a program that runs once in a period.
+	// Ran is the last run of a program that runs once in a period. It is the
+	// content of the run register (see RanKey). The control register has it, too,
+	// for hosts of versions before the run register.
 	Ran *Ran `json:"ran,omitempty"`
 	// Unknown are the other fields, as a JSON object, or "". A later version of
 	// this program may have written them, and who changes the record keeps
@@ -208,12 +210,12 @@ type Request struct {
 	Successor string `json:"successor,omitempty"`
 	// Have is how many groups the successor leads, for OpBalance.
 	Have int `json:"have,omitempty"`
-	// By says who asks, and Reason why, for people.
+	// By is who asks, and Reason why, for people.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// A Pause says who paused a group, and why.
+// A Pause is who paused a group, and why.
 type Pause struct {
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -235,7 +237,7 @@ type Stand struct {
 // A Ran is a run of a program that one host of all begins once in a period.
 type Ran struct {
 	// Begin is when the period began, in milliseconds since 1970 (UTC). A run
-	// of that period or an earlier one is not begun any more.
+	// of that period or an earlier one does not start any more.
 	Begin int64 `json:"begin"`
 	// ID is the candidate that began it, and Term its term.
 	ID   string `json:"id,omitempty"`
@@ -253,6 +255,16 @@ const (
 
 // ControlKey is the name of the control register that belongs to a group.
 func ControlKey(group string) string { return "_ctl." + group }
+
+// RanPrefix begins no group's name: RanKey would otherwise return the control
+// register of another group.
+const RanPrefix = "_ran."
+
+// RanKey is the name of the run register that belongs to a group. Its content
+// is a Control of which only Ran counts. The name begins like those of control
+// registers, which observers of all versions skip. It is longer than
+// store.MaxKey for the longest groups.
+func RanKey(group string) string { return ControlKey(RanPrefix + group) }
 
 // Encode returns the record's bytes, or an error if they exceed what every
 // store takes.
@@ -287,7 +299,7 @@ func encodeRecord(r *Record) (b []byte, exact bool, err error) {
 	return b, false, err
 }
 
-// usual is the room for a record without much to say of its holder.
+// usual is the room for a record with a short description of its holder.
 const usual = 320
 
 func encode(v any) ([]byte, error) {
@@ -327,7 +339,7 @@ func read(e *store.Entry, seen *machine.Seen, r *Record) {
 	}
 }
 
-// interpret tells what an entry is whose value is the record r.
+// interpret determines the kind of an entry whose value is the record r.
 func interpret(e *store.Entry, seen *machine.Seen, r *Record) {
 	switch {
 	case r.ID != "":
@@ -335,8 +347,8 @@ func interpret(e *store.Entry, seen *machine.Seen, r *Record) {
 	case e.Tombstone:
 		seen.Kind = machine.Vacant
 	default:
-		// A vacancy is permission to lead at once. Ours are tombstones; a value
-		// without an id that somebody put there is data of theirs.
+		// A vacancy permits a candidate to lead at once. This library writes
+		// vacancies as tombstones; a value without an id is foreign data.
 		seen.Kind, *r = machine.Malformed, Record{}
 		return
 	}
@@ -399,7 +411,7 @@ func (s Standing) valid() bool { return s.Age >= 0 && ValidVersion(s.Version) }
 // MaxStandings is how many standings a record holds.
 const MaxStandings = 8
 
-// ValidVersion reports whether v may stand in a record: at most MaxVersion
+// ValidVersion reports whether a record may contain v: at most MaxVersion
 // letters, digits and .+-_, which are one byte each in JSON.
 func ValidVersion(v string) bool {
 	return len(v) <= MaxVersion && !strings.ContainsFunc(v, func(r rune) bool {
@@ -415,9 +427,9 @@ const maxNumber = 1 << 53
 func check(r *Record) error {
 	switch {
 	case r.ID == "" && (r.Reason == "" || len(r.Reason) > MaxReason):
-		// A vacancy says why, in a word. Any other JSON object without an id is
-		// somebody else's data: taking "{}" for a vacancy would make it
-		// permission to lead at once.
+		// A vacancy contains its reason, in a word. Any other JSON object
+		// without an id is foreign data: taking "{}" for a vacancy would permit
+		// a candidate to lead at once.
 		return errNoRecord
 	case r.TTL < 0 || r.TTL > maxNumber || r.Term > maxNumber || r.Renewal > maxNumber || r.Nonce > maxNumber:
 		return errBadNumber
@@ -435,14 +447,14 @@ func core(c *machine.Record, r *Record) {
 	}
 }
 
-// ttl converts without overflow; whoever believes a TTL clamps it anyway.
+// ttl converts without overflow; the readers of a TTL clamp it anyway.
 func ttl(ms int64) time.Duration {
 	const most = int64(24 * time.Hour / time.Millisecond)
 	return time.Duration(min(ms, most)) * time.Millisecond
 }
 
-// An About is what a record tells of its writer beside what the core has to
-// know.
+// An About is what a record contains about its writer beyond what the core has
+// to know.
 type About struct {
 	Meta        map[string]string
 	Address     string
@@ -473,8 +485,8 @@ func set(r *Record, c *machine.Record, about *About) {
 	}
 }
 
-// ReadControl interprets a group's control register. What was deleted, or was
-// never there, asks for nothing. ok is false if the content is not a control
+// ReadControl interprets a group's control register. A deleted or missing
+// register asks for nothing. ok is false if the content is not a control
 // record: then nothing is known to have changed.
 func ReadControl(e store.Entry) (c Control, ok bool) {
 	if e.Revision == 0 || len(e.Value) == 0 {

@@ -51,7 +51,7 @@ func TestAVacancyIsATombstone(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenIsReadBack(t *testing.T) {
+func TestEncodedRecordIsDecodedUnchanged(t *testing.T) {
 	for kind, want := range map[machine.Kind]record.Record{machine.Held: full(), machine.Vacant: vacancy()} {
 		for _, tombstone := range []bool{false, true} {
 			if kind == machine.Vacant && !tombstone {
@@ -93,7 +93,7 @@ func TestUnknownFieldsChangeNothing(t *testing.T) {
 
 // The drift came later than the record, and only warns. A program that does not
 // know it, or means something else by the word, is a holder like any other.
-func TestADriftThatIsNoneSaysNothing(t *testing.T) {
+func TestInvalidDriftIsIgnored(t *testing.T) {
 	plain, _ := record.Read(entry(`{"id":"a","token":"t","ttl":3000}`))
 	for _, drift := range []string{"0", "-0.1", "1", "7", "1e400", "null", `"fast"`, `{"of":1}`, "[0.1]", "true"} {
 		seen, r := record.Read(entry(`{"id":"a","token":"t","ttl":3000,"drift":` + drift + `}`))
@@ -111,7 +111,7 @@ func TestADriftThatIsNoneSaysNothing(t *testing.T) {
 
 // Nothing that the election does depends on them: a program that means
 // something else by the word is a holder like any other.
-func TestParamsThatAreNoneSayNothing(t *testing.T) {
+func TestInvalidParamsAreIgnored(t *testing.T) {
 	plain, _ := record.Read(entry(`{"id":"a","token":"t","ttl":3000}`))
 	for _, value := range []string{"null", `""`, "7", `"no base64"`, `"eA"`, `{"of":1}`, `["eA=="]`, "true"} {
 		seen, r := record.Read(entry(`{"id":"a","token":"t","ttl":3000,"params":` + value + `}`))
@@ -130,7 +130,7 @@ func TestParamsThatAreNoneSayNothing(t *testing.T) {
 // The times came later than the record, and nothing is decided by them. A
 // program that does not know them, or means something else by the words, is a
 // holder like any other.
-func TestTimesThatAreNoneSayNothing(t *testing.T) {
+func TestInvalidTimesAreIgnored(t *testing.T) {
 	plain, _ := record.Read(entry(`{"id":"a","token":"t","ttl":3000}`))
 	for _, field := range []string{"acquired", "renewed"} {
 		of := func(value string) (machine.Seen, record.Moment, record.Moment) {
@@ -187,7 +187,7 @@ func TestRevisionZeroIsAbsentAndAnEmptyTombstoneIsBare(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRecordIsMalformedAndYieldsNothing(t *testing.T) {
+func TestInvalidRecordIsMalformedAndEmpty(t *testing.T) {
 	for name, value := range map[string]string{
 		"nothing":             "",
 		"text":                "leader=a",
@@ -244,7 +244,7 @@ func TestDeepNestingWithinTheSizeDoesNotExhaustTheStack(t *testing.T) {
 	}
 }
 
-func TestOfDuplicateFieldsTheLastCounts(t *testing.T) {
+func TestLastOfDuplicateFieldsCounts(t *testing.T) {
 	seen, _ := record.Read(entry(`{"id":"a","id":"b","ttl":1,"ttl":2000}`))
 	if seen.Kind != machine.Held || seen.Rec.ID != "b" || seen.Rec.TTL != 2*time.Second {
 		t.Fatalf("%+v", seen)
@@ -279,7 +279,7 @@ func TestRecordsBeyondWhatEveryStoreTakesAreNotEncoded(t *testing.T) {
 	}
 }
 
-func TestVacancyDoesNotCarryWhatTheHolderSaidOfItself(t *testing.T) {
+func TestVacancyDropsTheDescriptionOfTheHolder(t *testing.T) {
 	v := record.Of(machine.Record{Token: "t", Reason: "stopped"}, record.About{Meta: map[string]string{"k": "v"}, Address: "addr", Params: params("x"), Version: "1"})
 	if b := mustEncode(t, v); bytes.Contains(b, []byte("meta")) || bytes.Contains(b, []byte("addr")) || bytes.Contains(b, []byte("params")) {
 		t.Fatalf("%s", b)
@@ -384,8 +384,8 @@ func TestRunThatIsNoneIsNotRead(t *testing.T) {
 }
 
 // Standings only order who goes first. Wrong ones are dropped; the record
-// beside them stands.
-func TestWrongStandingsCostTheRecordNothing(t *testing.T) {
+// beside them remains valid.
+func TestInvalidStandingsDoNotInvalidateTheRecord(t *testing.T) {
 	_, r := record.Read(entry(`{"id":"a","standings":[{"priority":3},{"priority":2,"age":-1},{"version":"<"},{"version":"` +
 		strings.Repeat("1", 65) + `"},{"version":"1.0-rc.1+b_2"}]}`))
 	if want := []record.Standing{{Priority: 3}, {Version: "1.0-rc.1+b_2"}}; !reflect.DeepEqual(r.Standings, want) {
@@ -397,8 +397,8 @@ func TestWrongStandingsCostTheRecordNothing(t *testing.T) {
 	}
 }
 
-// The names go into the vacancy that answers the request. One that does not fit
-// there would let the release fail, and cost the group a whole lease.
+// The names go into the vacancy that answers the request. A name that does not
+// fit there would let the release fail, and cost the group a whole lease.
 func TestRequestsWithNamesThatNoVacancyHoldsAreIgnored(t *testing.T) {
 	long := strings.Repeat("<", 300) // each takes six bytes in JSON
 	for _, r := range []record.Control{
@@ -414,6 +414,12 @@ func TestRequestsWithNamesThatNoVacancyHoldsAreIgnored(t *testing.T) {
 		if _, ok := record.ReadControl(store.Entry{Revision: 2, Value: mustEncode(t, r)}); ok {
 			t.Errorf("%.40v was taken", r)
 		}
+	}
+}
+
+func TestRunKeyIsAmongTheControlKeys(t *testing.T) {
+	if k := record.RanKey("roles/db"); k != "_ctl._ran.roles/db" || !store.ValidKey(k) {
+		t.Errorf("%q", k)
 	}
 }
 

@@ -52,7 +52,7 @@ func withUnknown(v any, others string) ([]byte, error) {
 	return append(b, others[1:]...), nil
 }
 
-// unknown returns those members of a JSON object that are no field of v, as an
+// unknown returns the members of a JSON object that are not fields of v, as an
 // object, or "" if there are none.
 func unknown(object []byte, v any) (string, error) {
 	var members map[string]json.RawMessage
@@ -61,8 +61,8 @@ func unknown(object []byte, v any) (string, error) {
 	}
 	known := fields(reflect.TypeOf(v))
 	for name := range members {
-		// As encoding/json tells names apart: one that it took for a field's
-		// must not stand there twice.
+		// As encoding/json compares names: a name that it took for a field's
+		// must not be present twice.
 		if slices.ContainsFunc(known, func(field string) bool { return strings.EqualFold(field, name) }) {
 			delete(members, name)
 		}

@@ -19,8 +19,8 @@ func mustRead(t *testing.T, value string) record.Control {
 	return c
 }
 
-// What a later version of this program has put into the control record survives
-// what an older one does to the rest.
+// Fields that a later version of this program has put into the control record
+// survive an older version's changes to the rest.
 func TestAControlRecordKeepsTheFieldsThatItDoesNotKnow(t *testing.T) {
 	c := mustRead(t, `{"op":"reboot","term":7,"paused":{"by":"ops","until":"2031","x":[1,{"a":"<"}]},"quorum":{"of":3},"n":1e3,"OP":"reboot"}`)
 	if c.Known() || c.Op != "reboot" || c.Paused == nil || c.Paused.By != "ops" {
@@ -56,8 +56,8 @@ func TestAControlRecordKeepsTheFieldsThatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// Nobody keeps the others from pausing a group by filling the record with
-// something else.
+// Unknown fields that fill the record must not keep others from pausing a
+// group.
 func TestUnknownFieldsGiveWayToThoseThatAreNeeded(t *testing.T) {
 	filler := strings.Repeat("x", store.MaxValue/2-20)
 	c := mustRead(t, `{"a":"`+filler+`","paused":{"by":"ops","b":"`+filler+`"}}`)

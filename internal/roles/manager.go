@@ -2,9 +2,16 @@
 // it bounds how many this instance leads, spreads them evenly over the
 // instances, and asks once for all of them whether the instance is healthy.
 //
-// Each role has a candidate of its own, which decides alone whether it leads.
-// The manager is the candidates' supervisor: it may keep one from campaigning,
-// and may ask a leader for its role.
+// Each role has its own candidate, which decides alone whether it leads. The
+// manager is the candidates' supervisor: it may keep one from campaigning, and
+// may ask a leader for its role.
+//
+// Every change of a manager is one step (Manager.step): the steps of Start, Add,
+// Remove, Stop, the candidates and the health checks queue for the one lock. A
+// step waits for nothing, and calls no callback, hook, Logger or store. These
+// are called between steps, by a goroutine that holds nothing. So a call waits
+// for no other call, except that Stop and Remove wait for the check of a Start
+// or an Add under way. Stop cuts the check short.
 package roles
 
 import (
@@ -28,14 +35,14 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Errors of a Manager, besides those of a candidate.
+// Errors of a Manager, in addition to a candidate's.
 var (
 	ErrExists  = errors.New("leader: the role exists")
 	ErrUnknown = errors.New("leader: unknown role")
 )
 
 // A Config describes an instance that takes part in the elections of many
-// roles. leader.RoleManagerConfig says what each setting means.
+// roles. See leader.RoleManagerConfig for what each setting means.
 type Config struct {
 	InstanceID        string
 	TTL               time.Duration
@@ -64,14 +71,13 @@ type Manager struct {
 	store store.Store
 
 	wake  chan struct{} // something changed that spreading depends on; holds one
-	shut  chan struct{} // the store is closed for good; holds one
+	shut  chan struct{} // the store is permanently closed; holds one
 	quit  chan struct{} // closed when a stop was asked for
-	quits sync.Once     // closes quit
 	done  chan struct{} // closed when nothing is left
 	tasks sync.WaitGroup
-	// closed is set when the store was found closed for good, which ends the
-	// manager.
-	closed atomic.Pointer[error]
+	// closed is set, before done is closed, when the store was found
+	// permanently closed, which ends the manager.
+	closed error
 	// goid is the id of the manager's goroutine, which calls hooks, 0 without
 	// one.
 	goid atomic.Uint64
@@ -82,17 +88,17 @@ type Manager struct {
 	// before the start. It ends before io.
 	health    context.Context //nolint:containedctx // as io
 	endHealth context.CancelFunc
-	verdicts  verdicts
 
-	mu       sync.Mutex    // guards what follows, and the parts of seats that say so
-	starting chan struct{} // closed when the call of Start under way returns; nil without one
-	started  bool
-	stopped  bool
-	parent   context.Context //nolint:containedctx // of Start, for roles that are added later
-	sick     *machine.Event  // why no role may be led: the instance is unhealthy
-	seats    map[string]*seat
-	warnings map[string]struct{} // of the store, reported already
-	readers  map[*reader]struct{}
+	mu          sync.Mutex // guards the fields below, and the parts of candidacies that are marked so; only step locks it
+	starting    bool       // a call of Start is under way
+	started     bool
+	stopped     bool
+	parent      context.Context //nolint:containedctx // of Start, for roles that are added later
+	verdicts    verdicts
+	sick        *machine.Event // why no role may be led: the instance is unhealthy
+	candidacies map[string]*candidacy
+	warnings    map[string]struct{} // of the store, reported already
+	readers     map[*reader]struct{}
 	ledger
 }
 
@@ -101,11 +107,10 @@ func New(st store.Store, cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, store: st,
 		wake: make(chan struct{}, 1), shut: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
-		seats: make(map[string]*seat), warnings: make(map[string]struct{}), readers: make(map[*reader]struct{}),
+		candidacies: make(map[string]*candidacy), warnings: make(map[string]struct{}), readers: make(map[*reader]struct{}),
 		ledger: ledger{others: make(map[string]int)},
 	}
-	m.verdicts.wake = make(chan struct{}, 1)
-	m.cfg.Health.Tell, m.cfg.Health.Panicked = m.verdicts.tell, m.verdicts.panicked
+	m.cfg.Health.Tell, m.cfg.Health.Panicked = m.verdict, m.checkPanicked
 	m.io, m.abort = context.WithCancel(context.Background())
 	m.health, m.endHealth = context.WithCancel(m.io)
 	return m
@@ -114,60 +119,82 @@ func New(st store.Store, cfg Config) *Manager {
 // SetDispose sets Config.Dispose, before Start.
 func (m *Manager) SetDispose(f func()) { m.cfg.Dispose = f }
 
-// Done returns a channel that is closed when the manager has ended for good.
+// Done returns a channel that is closed when the manager has ended.
 func (m *Manager) Done() <-chan struct{} { return m.done }
 
 // Err returns why the manager has ended by itself, nil if it has not.
 func (m *Manager) Err() error {
 	select {
 	case <-m.done:
-		return m.closedError()
+		return m.closed
 	default:
 		return nil
 	}
 }
 
-// closedError is why the manager has ended by itself, or is about to.
-func (m *Manager) closedError() error {
-	if err := m.closed.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// breakOff ends the manager, since its store is closed for good, unless
+// breakOff ends the manager, since its store is permanently closed, unless
 // somebody has asked for a stop. Each of its elections ends for the same
 // reason.
 func (m *Manager) breakOff() {
-	m.mu.Lock()
-	stopped := m.stopped
-	if !stopped {
-		err := fmt.Errorf("leader: all roles have ended: %w", store.ErrClosed)
-		m.closed.Store(&err)
-	}
-	m.mu.Unlock()
+	stopped := false
+	m.step(func() {
+		if stopped = m.stopped; !stopped {
+			m.closed = fmt.Errorf("leader: all roles have ended: %w", store.ErrClosed)
+		}
+	})
 	if stopped {
 		return
 	}
-	for _, s := range m.allSeats() {
+	for _, s := range m.allCandidacies() {
 		s.c.Sever(store.ErrClosed)
 	}
 	m.askStop(false)
 }
 
-// Start has the store checked for each role, and begins to take part.
+// step changes the state, alone. f does not wait, and calls no code but ours:
+// what may wait it leaves to later.
+func (m *Manager) step(f func()) {
+	for _, effect := range m.change(f) {
+		effect()
+	}
+}
+
+func (m *Manager) change(f func()) (effects []func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+	effects, m.effects = m.effects, nil
+	return effects
+}
+
+// later has effect called when the step is over: it may wait, or call the
+// manager. So it reads nothing that mu guards.
+func (m *Manager) later(effect func()) { m.effects = append(m.effects, effect) }
+
+// Start has the store checked for each role, and begins to take part. Roles
+// that are added meanwhile are checked, too.
 func (m *Manager) Start(ctx context.Context) error {
-	if err := m.apart(ctx, m.claimStart); err != nil {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := m.claimStart(); err != nil {
 		return err
 	}
 	defer m.endStart()
-	seats := m.allSeats()
-	if err := m.open(ctx, m.check(ctx, seats)); err != nil {
-		return err
+	candidacies := m.allCandidacies()
+	for more := candidacies; ; candidacies = append(candidacies, more...) {
+		m.check(ctx, more)
+		var err error
+		if more, err = m.open(ctx, candidacies); err != nil {
+			return err
+		}
+		if len(more) == 0 {
+			break
+		}
 	}
-	for _, s := range seats {
+	for _, s := range candidacies {
 		// The election of one role may have been removed, stopped or started by
-		// itself, which is no failure of the others.
+		// itself, which is not an error of the others.
 		if err := s.launch(ctx); errors.Is(err, engine.ErrStopped) && m.isStopped() {
 			return err
 		}
@@ -175,82 +202,59 @@ func (m *Manager) Start(ctx context.Context) error {
 	return nil
 }
 
-// isStopped reports whether the manager was told to stop.
-func (m *Manager) isStopped() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.stopped
+// isStopped reports whether the manager was asked to stop.
+func (m *Manager) isStopped() (stopped bool) {
+	m.step(func() { stopped = m.stopped })
+	return stopped
 }
 
-// leaves reports whether a role is being removed, or was, or whether its
-// election has ended: then it needs no store.
-func (m *Manager) leaves(s *seat) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return s.going || s.c.Over()
-}
-
-// apart calls do with m.mu held, as soon as no call of Start is under way: that
-// would overlook a role that comes while the store is checked. It gives up with
-// ctx, since the check takes its time.
-func (m *Manager) apart(ctx context.Context, do func() error) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
+// claimStart lets Start begin.
+func (m *Manager) claimStart() (err error) {
+	m.step(func() {
+		switch {
+		case m.stopped:
+			err = engine.ErrStopped
+		case m.started, m.starting:
+			err = engine.ErrAlreadyStarted
 		}
-		busy, err := m.attempt(do)
-		if busy == nil {
-			return err
-		}
-		select {
-		case <-busy:
-		case <-ctx.Done():
-		}
-	}
+		m.starting = m.starting || err == nil
+	})
+	return err
 }
 
-// attempt calls do with m.mu held, or returns what is closed when the call of
-// Start under way returns.
-func (m *Manager) attempt(do func() error) (busy <-chan struct{}, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.starting != nil {
-		return m.starting, nil
-	}
-	return nil, do()
-}
-
-// claimStart lets Start begin. m.mu is held.
-func (m *Manager) claimStart() error {
-	switch {
-	case m.stopped:
-		return engine.ErrStopped
-	case m.started:
-		return engine.ErrAlreadyStarted
-	}
-	m.starting = make(chan struct{})
-	return nil
-}
-
+// endStart ends a call of Start. If it was stopped before the manager ran, the
+// manager ends: nothing uses the store any more.
 func (m *Manager) endStart() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	close(m.starting)
-	m.starting = nil
+	m.step(func() {
+		m.starting = false
+		if m.stopped && !m.started {
+			m.later(func() { go m.live("end", m.end) })
+		}
+	})
 }
 
-// open starts the manager's own goroutine, unless something is wrong.
-func (m *Manager) open(ctx context.Context, wrong error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.stopped: // the stop has cut the check short
-		return engine.ErrStopped
-	case wrong != nil:
-		return wrong
-	}
+// open starts the manager's own goroutine, unless something is wrong, or roles
+// were added that have not been checked yet.
+func (m *Manager) open(ctx context.Context, checked []*candidacy) (more []*candidacy, err error) {
+	m.step(func() {
+		wrong := wrongOf(checked)
+		more = slices.DeleteFunc(m.sorted(), func(s *candidacy) bool { return slices.Contains(checked, s) })
+		switch {
+		case m.stopped: // the stop has cut the check short
+			err = engine.ErrStopped
+		case wrong != nil:
+			err = wrong
+		case len(more) == 0:
+			m.launch(ctx)
+		}
+	})
+	return more, err
+}
+
+// launch starts what runs until the manager ends. It belongs to a step.
+func (m *Manager) launch(ctx context.Context) {
 	m.started, m.parent = true, ctx
-	// The present state of the roles has to arrive first.
+	// The current state of the roles has to arrive first.
 	m.next = time.Now().Add(jittered(2 * m.cfg.HeartbeatInterval))
 	if m.cfg.Health.Check != nil {
 		m.tasks.Go(func() {
@@ -259,7 +263,6 @@ func (m *Manager) open(ctx context.Context, wrong error) error {
 		})
 	}
 	go m.live("manager", func() { m.run(ctx) })
-	return nil
 }
 
 // live is the manager's goroutine, which ends when f returns. A panic and
@@ -279,14 +282,22 @@ func (m *Manager) live(what string, f func()) {
 }
 
 // guard calls f, which is ours, and reports whether it returned. A panic of it
-// is reported, and no more: the roles' elections look after themselves, and
-// without the manager they only spread no longer.
+// is logged, and ends spreading, whose counts may be wrong now. The roles'
+// elections go on.
 func (m *Manager) guard(what string, f func()) bool {
 	return shield.Call(func() {
 		faults.Point("roles: " + what)
 		f()
 	}, func(value any, stack []byte) {
-		shield.Call(func() { m.cfg.Log.Error("panic", "of", what, "value", shield.Value(value), "stack", string(stack)) }, func(any, []byte) {})
+		spread := false
+		if what != "asking" { // which the store may have panicked in
+			m.step(func() { spread, m.cfg.Spread, m.pull = m.cfg.Spread, false, nil })
+		}
+		attrs := []any{"of", what, "value", shield.Value(value)}
+		if spread {
+			attrs = append(attrs, "spreading", "ended")
+		}
+		shield.Call(func() { m.cfg.Log.Error("panic", append(attrs, "stack", string(stack))...) }, func(any, []byte) {})
 	})
 }
 
@@ -294,8 +305,8 @@ func (m *Manager) guard(what string, f func()) bool {
 // that panics.
 const disposals = 3
 
-// close ends what the manager owns of the store. One panic is no reason to
-// leave a watch behind for good.
+// close ends the manager's use of the store. A panic in one step must not leave
+// a watch open permanently.
 func (m *Manager) close() {
 	for range disposals {
 		if m.guard("dispose", m.cfg.Dispose) {
@@ -308,9 +319,8 @@ func (m *Manager) close() {
 // checks is how many roles are checked at a time.
 const checks = 64
 
-// check has the store checked for each role, and returns what has to be
-// repaired.
-func (m *Manager) check(ctx context.Context, seats []*seat) error {
+// check has the store checked for each role.
+func (m *Manager) check(ctx context.Context, candidacies []*candidacy) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.health, cancel)()
@@ -328,7 +338,7 @@ func (m *Manager) check(ctx context.Context, seats []*seat) error {
 	}
 	heard()
 	room := make(chan struct{}, checks)
-	for _, s := range seats {
+	for _, s := range candidacies {
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()
@@ -341,10 +351,15 @@ func (m *Manager) check(ctx context.Context, seats []*seat) error {
 		})
 	}
 	all.Wait()
+}
+
+// wrongOf returns the faults that need a repair, for roles that are not leaving
+// and whose elections have not ended. Its caller is a step. A fault that passes
+// by itself is left to the candidate, which goes on trying.
+func wrongOf(candidacies []*candidacy) error {
 	var wrong []error
-	for _, s := range seats {
-		// What passes by itself is left to the candidate, which goes on trying.
-		if store.Classify(s.unready) == store.Permanent && !m.leaves(s) {
+	for _, s := range candidacies {
+		if store.Classify(s.unready) == store.Permanent && !s.going && !s.c.Over() {
 			wrong = append(wrong, fmt.Errorf("role %q: %w", s.name, s.unready))
 		}
 	}
@@ -361,11 +376,12 @@ type Role struct {
 
 // Add adds a role, and starts its candidate if the manager runs.
 func (m *Manager) Add(ctx context.Context, role Role) error {
-	s, running := m.newSeat(role), false
-	err := m.apart(ctx, func() (err error) {
-		running, err = m.seat(s)
+	if err := ctx.Err(); err != nil {
 		return err
-	})
+	}
+	s, running := m.newCandidacy(role), false
+	var err error
+	m.step(func() { running, err = m.admit(s) })
 	if err != nil || !running {
 		return err
 	}
@@ -376,24 +392,24 @@ func (m *Manager) Add(ctx context.Context, role Role) error {
 	return err
 }
 
-func (m *Manager) newSeat(role Role) *seat {
-	s := &seat{m: m, name: role.Name, end: func() {}, own: role.Config.Standing, policy: role.Config.VersionPolicy}
+func (m *Manager) newCandidacy(role Role) *candidacy {
+	s := &candidacy{m: m, name: role.Name, end: func() {}, own: role.Config.Standing, policy: role.Config.VersionPolicy}
 	role.Config.Supervisor = s
 	s.c = engine.New(m.store, role.Config)
 	role.Register(s.c)
 	return s
 }
 
-// seat takes a role in, and reports whether it is to be started now. m.mu is
+// admit takes a role in, and reports whether it is to be started now. m.mu is
 // held.
-func (m *Manager) seat(s *seat) (running bool, err error) {
+func (m *Manager) admit(s *candidacy) (running bool, err error) {
 	switch {
 	case m.stopped:
 		return false, engine.ErrStopped
-	case m.seats[s.name] != nil:
+	case m.candidacies[s.name] != nil:
 		return false, fmt.Errorf("%w: %q", ErrExists, s.name)
 	}
-	m.seats[s.name] = s
+	m.candidacies[s.name] = s
 	// An unhealthy instance leads no new role either.
 	if m.sick != nil {
 		s.c.Bar(*m.sick)
@@ -405,16 +421,15 @@ func (m *Manager) seat(s *seat) (running bool, err error) {
 
 // Remove removes a role when its term has ended and its record is released.
 func (m *Manager) Remove(ctx context.Context, name string) error {
-	m.mu.Lock()
-	s := m.seats[name]
-	m.mu.Unlock()
+	var s *candidacy
+	m.step(func() { s = m.candidacies[name] })
 	if s == nil {
 		return fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
 	return m.remove(ctx, s)
 }
 
-func (m *Manager) remove(ctx context.Context, s *seat) error {
+func (m *Manager) remove(ctx context.Context, s *candidacy) error {
 	m.forgetLater(s)
 	err := s.c.Stop(ctx, engine.StopOptions{DeleteKey: true, WaitForDemote: true})
 	if s.c.Over() && s.c.Working() == nil {
@@ -424,23 +439,23 @@ func (m *Manager) remove(ctx context.Context, s *seat) error {
 }
 
 // forgetLater forgets the role when its election has ended, and its work.
-func (m *Manager) forgetLater(s *seat) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.going || m.stopped {
-		return // then the manager waits for all elections anyway
-	}
-	s.going = true
-	m.tasks.Go(func() {
-		<-s.c.Done()
-		m.afterWork(s, "forgetting a role", func() { m.forget(s) })
+func (m *Manager) forgetLater(s *candidacy) {
+	m.step(func() {
+		if s.going || m.stopped {
+			return // then the manager waits for all elections anyway
+		}
+		s.going = true
+		m.tasks.Go(func() {
+			<-s.c.Done()
+			m.afterWork(s, "forgetting a role", func() { m.forget(s) })
+		})
 	})
 }
 
 // afterWork calls do when the work of an election that has ended has returned,
 // as an election ends beside work that outlives DemoteTimeout. The manager ends
 // beside it, too: then do is not called, and no role takes the room any more.
-func (m *Manager) afterWork(s *seat, what string, do func()) {
+func (m *Manager) afterWork(s *candidacy, what string, do func()) {
 	if working := s.c.Working(); working != nil {
 		select {
 		case <-working:
@@ -453,36 +468,36 @@ func (m *Manager) afterWork(s *seat, what string, do func()) {
 }
 
 // forget removes a role whose election and work have ended.
-func (m *Manager) forget(s *seat) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.seats[s.name] != s {
-		return
-	}
-	m.settle(s, vacant)
-	m.unlist(s)
-	if s.shown.State != machine.Ended { // it never ran
-		m.publish(s)
-	}
-	delete(m.seats, s.name)
-	s.end()
-	m.nudge()
+func (m *Manager) forget(s *candidacy) {
+	m.step(func() {
+		if m.candidacies[s.name] != s {
+			return
+		}
+		m.settle(s, vacant)
+		m.unlist(s)
+		if s.shown.State != machine.Ended { // it never ran
+			m.publish(s)
+		}
+		delete(m.candidacies, s.name)
+		s.end()
+		m.nudge()
+	})
 }
 
 // Candidate returns the candidate of a role, or nil if there is no such role.
-func (m *Manager) Candidate(name string) *engine.Candidate {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.seats[name]; s != nil {
-		return s.c
-	}
-	return nil
+func (m *Manager) Candidate(name string) (c *engine.Candidate) {
+	m.step(func() {
+		if s := m.candidacies[name]; s != nil {
+			c = s.c
+		}
+	})
+	return c
 }
 
 // Stop stops all roles at the same time, each as a candidate does.
 func (m *Manager) Stop(ctx context.Context, opts engine.StopOptions) error {
-	seats := m.askStop(opts.DeleteKey)
-	if m.inside(seats) {
+	candidacies := m.askStop(opts.DeleteKey)
+	if m.inside(candidacies) {
 		return nil // the caller is what the stop has to wait for
 	}
 	if opts.Timeout > 0 {
@@ -493,18 +508,18 @@ func (m *Manager) Stop(ctx context.Context, opts engine.StopOptions) error {
 	opts.Timeout = 0
 	errs := make(map[error]bool)
 	var broken error
-	for i, err := range awaitSeats(ctx, seats, opts) {
+	for i, err := range awaitCandidacies(ctx, candidacies, opts) {
 		errs[engine.ErrStopTimeout] = errs[engine.ErrStopTimeout] || errors.Is(err, engine.ErrStopTimeout)
 		errs[engine.ErrDemoteTimeout] = errs[engine.ErrDemoteTimeout] || errors.Is(err, engine.ErrDemoteTimeout)
-		if ended := seats[i].c.Ended(); broken == nil && err != nil && ended != nil {
-			broken = fmt.Errorf("role %q: %w", seats[i].name, ended) // the first: each has been reported
+		if ended := candidacies[i].c.Ended(); broken == nil && err != nil && ended != nil {
+			broken = fmt.Errorf("role %q: %w", candidacies[i].name, ended) // the first: each has been reported
 		}
 	}
 	if errs[engine.ErrStopTimeout] {
 		return errors.Join(fmt.Errorf("%w: %w", engine.ErrStopTimeout, ctx.Err()), broken)
 	}
-	// Whatever the roles say: a health check is awaited, which may look at what
-	// the program closes next.
+	// Await this whatever the roles return: a health check may still look at
+	// something that the program closes next.
 	end := m.awaitEnd(ctx, opts.WaitForDemote)
 	if broken != nil && !errors.Is(end, engine.ErrStopTimeout) {
 		end = nil // it is the same
@@ -515,19 +530,19 @@ func (m *Manager) Stop(ctx context.Context, opts engine.StopOptions) error {
 	return join(end, broken)
 }
 
-// awaitSeats stops the election of each seat in turn, and returns what each
-// answers. It counts the call at all of them first: this call has been promised
-// the release of each role, also of one that it has not come to when another
-// call gives up.
-func awaitSeats(ctx context.Context, seats []*seat, opts engine.StopOptions) []error {
-	for _, s := range seats {
+// awaitCandidacies stops the election of each candidacy in turn, and returns
+// what each answers. It counts the call at all of them first: this call has been
+// promised the release of each role, also of one that it has not come to when
+// another call gives up.
+func awaitCandidacies(ctx context.Context, candidacies []*candidacy, opts engine.StopOptions) []error {
+	for _, s := range candidacies {
 		s.c.Attend()
 	}
-	errs := make([]error, len(seats))
-	for i, s := range seats {
+	errs := make([]error, len(candidacies))
+	for i, s := range candidacies {
 		errs[i] = s.c.Stop(ctx, opts)
 	}
-	for i, s := range seats {
+	for i, s := range candidacies {
 		s.c.Depart(errors.Is(errs[i], engine.ErrStopTimeout))
 	}
 	return errs
@@ -546,10 +561,10 @@ func join(one, other error) error {
 }
 
 // inside reports whether the caller is a callback or a hook.
-func (m *Manager) inside(seats []*seat) bool {
+func (m *Manager) inside(candidacies []*candidacy) bool {
 	id := m.goid.Load()
 	return id != 0 && id == goid.Current() ||
-		slices.ContainsFunc(seats, func(s *seat) bool { return s.c.Inside() })
+		slices.ContainsFunc(candidacies, func(s *candidacy) bool { return s.c.Inside() })
 }
 
 // awaitEnd waits for what is left when no election is, if that is wanted.
@@ -565,40 +580,33 @@ func (m *Manager) awaitEnd(ctx context.Context, wanted bool) error {
 	}
 }
 
-// askStop tells all elections to stop, before anybody waits for one of them.
-func (m *Manager) askStop(release bool) []*seat {
-	m.mu.Lock()
-	m.stopped = true
-	m.mu.Unlock()
-	seats := m.allSeats()
-	for _, s := range seats {
+// askStop asks all elections to stop, before anybody waits for one of them.
+func (m *Manager) askStop(release bool) []*candidacy {
+	m.step(func() { m.stopped = true })
+	candidacies := m.allCandidacies()
+	for _, s := range candidacies {
 		s.c.AskStop(release)
 	}
-	m.quits.Do(func() {
-		close(m.quit)
-		m.endUnstarted()
-	})
-	return seats
+	m.step(m.quitOnce)
+	return candidacies
 }
 
-// endUnstarted ends a manager that has no goroutine of its own, and will have
-// none, since it is stopped. A call of Start under way is told to give up, and
-// awaited: it still uses the store. That takes a goroutine, as a call of Stop
-// waits no longer than its caller wants.
-func (m *Manager) endUnstarted() {
-	m.mu.Lock()
-	started, starting := m.started, m.starting
-	m.mu.Unlock()
-	switch {
-	case started:
-	case starting == nil:
-		m.end()
+// quitOnce makes the manager end. If the manager has no goroutine yet, a call
+// of Start under way ends it, because its checks still use the store; otherwise
+// this call ends it. It belongs to a step.
+func (m *Manager) quitOnce() {
+	select {
+	case <-m.quit:
+		return
 	default:
-		m.endHealth()
-		go m.live("end of a start", func() {
-			<-starting
-			m.end()
-		})
+		close(m.quit)
+	}
+	switch {
+	case m.started:
+	case m.starting:
+		m.later(m.endHealth) // cuts the checks short
+	default:
+		m.later(func() { go m.live("end", m.end) })
 	}
 }
 
@@ -619,7 +627,6 @@ func (m *Manager) run(ctx context.Context) {
 		case <-m.shut:
 			m.guard("a closed store", m.breakOff)
 		case <-timer.C:
-		case <-m.verdicts.wake:
 		case <-stop:
 			if m.stopAll() {
 				stop = nil
@@ -632,8 +639,8 @@ func (m *Manager) run(ctx context.Context) {
 	}
 }
 
-// turn does what is due, and returns when to look again. The wake-up that led
-// here is spent: after a panic the clock has to stand in for it.
+// turn does the due work, and returns when to look again. The wake-up that led
+// here is spent: after a panic the clock has to replace it.
 func (m *Manager) turn(now time.Time) time.Duration {
 	again := idle
 	heard := m.cfg.Health.Check == nil || m.guard("health", m.takeVerdicts)
@@ -662,7 +669,7 @@ func (m *Manager) end() {
 	default:
 	}
 	m.endHealth()
-	for _, s := range m.allSeats() {
+	for _, s := range m.allCandidacies() {
 		<-s.c.Done()
 	}
 	m.publishUnstarted()
@@ -672,31 +679,31 @@ func (m *Manager) end() {
 	if m.cfg.Dispose != nil {
 		m.close()
 	}
-	for _, s := range m.allSeats() {
+	for _, s := range m.allCandidacies() {
 		s.end()
 	}
 }
 
-// publishUnstarted tells readers of the end of elections that never ran.
+// publishUnstarted notifies readers of the end of elections that never ran.
 func (m *Manager) publishUnstarted() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.seats {
-		if s.shown.State != machine.Ended {
-			m.publish(s)
+	m.step(func() {
+		for _, s := range m.candidacies {
+			if s.shown.State != machine.Ended {
+				m.publish(s)
+			}
 		}
-	}
+	})
 }
 
-// followConn has the manager hear of it when the store is closed for good,
-// until stop is called.
+// followConn makes the manager hear when the store is permanently closed, until
+// stop is called.
 func (m *Manager) followConn() (stop func()) {
 	end := func() {}
 	m.guard("connection", func() { end = connstate.WhenClosed(m.store, m.hearClosed) })
 	return func() { m.guard("connection", end) }
 }
 
-// hearClosed takes in that the store is closed for good. It does not block.
+// hearClosed records that the store is permanently closed. It does not block.
 func (m *Manager) hearClosed() {
 	select {
 	case m.shut <- struct{}{}:
@@ -711,19 +718,18 @@ func (m *Manager) nudge() {
 	}
 }
 
-// allSeats returns the roles in the order of their names.
-func (m *Manager) allSeats() []*seat {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.sorted()
+// allCandidacies returns the roles in the order of their names.
+func (m *Manager) allCandidacies() (candidacies []*candidacy) {
+	m.step(func() { candidacies = m.sorted() })
+	return candidacies
 }
 
-// sorted is allSeats with m.mu held.
-func (m *Manager) sorted() []*seat {
-	seats := make([]*seat, 0, len(m.seats))
-	for _, s := range m.seats {
-		seats = append(seats, s)
+// sorted is allCandidacies with m.mu held.
+func (m *Manager) sorted() []*candidacy {
+	candidacies := make([]*candidacy, 0, len(m.candidacies))
+	for _, s := range m.candidacies {
+		candidacies = append(candidacies, s)
 	}
-	slices.SortFunc(seats, func(a, b *seat) int { return strings.Compare(a.name, b.name) })
-	return seats
+	slices.SortFunc(candidacies, func(a, b *candidacy) int { return strings.Compare(a.name, b.name) })
+	return candidacies
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/engine"
+	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
@@ -33,7 +34,7 @@ func manager(t *testing.T, ttl time.Duration, names ...string) *Manager {
 }
 
 func role(name string, ttl time.Duration) Role {
-	return Role{Name: name, Config: engine.Config{Group: name, InstanceID: "a", TTL: ttl}, Register: func(*engine.Candidate) {}}
+	return Role{Name: name, Config: engine.Config{Group: name, InstanceID: "a", TTL: ttl, HeartbeatInterval: ttl / 3, ConnectionTimeout: ttl / 4, DemoteTimeout: ttl, Loss: func(leadership.Term, machine.Reason) error { return context.Canceled }}, Register: func(*engine.Candidate) {}}
 }
 
 // An instance that has its fair share leaves a role to others, even one that it
@@ -41,7 +42,7 @@ func role(name string, ttl time.Duration) Role {
 func TestAnInstanceWithItsShareLeavesAVacancyToOthers(t *testing.T) {
 	m := manager(t, 3*time.Second, "one", "two")
 	m.leading, m.others["b"] = 1, 1 // of two roles each has one
-	s := m.seats["two"]
+	s := m.candidacies["two"]
 	vacancy := &machine.State{
 		Phase: machine.Claiming,
 		View:  machine.Seen{Kind: machine.Vacant, Rev: 6, Rec: machine.Record{Token: "b's", Reason: machine.ReasonResigned}},
@@ -67,7 +68,7 @@ func TestTheLastRoomIsKeptAsLongAsTheRequestLasts(t *testing.T) {
 		role        string
 		view        machine.Seen
 		left        time.Duration
-		change      func(asked *seat)
+		change      func(asked *candidacy)
 		keeps       bool
 	}{
 		"the request is under way":      {bound: 2, have: 1, role: "one", view: free, left: ttl, keeps: true},
@@ -76,17 +77,17 @@ func TestTheLastRoomIsKeptAsLongAsTheRequestLasts(t *testing.T) {
 		"there is no bound":             {bound: 0, have: 1, role: "one", view: free, left: ttl},
 		"it is the role":                {bound: 2, have: 1, role: "asked", view: free, left: ttl},
 		"it was named for this one":     {bound: 2, have: 1, role: "one", view: named, left: ttl},
-		"the role is claimed":           {bound: 2, have: 0, role: "one", view: free, left: ttl, change: func(s *seat) { s.m.settle(s, held) }},
-		"the role has a leader again":   {bound: 2, have: 1, role: "one", view: free, left: ttl, change: func(s *seat) { s.leader, s.term = "c", 9 }},
-		"the role is vacant, and going": {bound: 2, have: 1, role: "one", view: free, left: ttl, change: func(s *seat) { s.going = true }},
+		"the role is claimed":           {bound: 2, have: 0, role: "one", view: free, left: ttl, change: func(s *candidacy) { s.m.settle(s, held) }},
+		"the role has a leader again":   {bound: 2, have: 1, role: "one", view: free, left: ttl, change: func(s *candidacy) { s.leader, s.term = "c", 9 }},
+		"the role is vacant, and going": {bound: 2, have: 1, role: "one", view: free, left: ttl, change: func(s *candidacy) { s.going = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := manager(t, ttl, "one", "two", "three", "four", "asked")
-			asked := m.seats["asked"]
+			asked := m.candidacies["asked"]
 			m.mu.Lock()
 			m.cfg.MaxRoles = c.bound
 			for _, role := range []string{"two", "three"}[:c.have] {
-				m.settle(m.seats[role], held)
+				m.settle(m.candidacies[role], held)
 			}
 			asked.leader, asked.term = "b", 5
 			m.pull = &pull{s: asked, term: 5, until: time.Now().Add(c.left)}
@@ -94,7 +95,7 @@ func TestTheLastRoomIsKeptAsLongAsTheRequestLasts(t *testing.T) {
 				c.change(asked)
 			}
 			m.mu.Unlock()
-			s := m.seats[c.role]
+			s := m.candidacies[c.role]
 			wait, room := s.Admit(&machine.State{Phase: machine.Claiming, View: c.view})
 			if keeps := wait > 0 && s.hold == vacant; keeps != c.keeps || !room || !keeps && s.hold != held {
 				t.Errorf("waits for %v, room: %v, held: %v", wait, room, s.hold)
@@ -109,7 +110,7 @@ func TestNoMoreRolesAreAskedForThanThereIsRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 3 * time.Second
 		m := manager(t, ttl, "led", "one", "two", "three")
-		led, one, two, three := m.seats["led"], m.seats["one"], m.seats["two"], m.seats["three"]
+		led, one, two, three := m.candidacies["led"], m.candidacies["one"], m.candidacies["two"], m.candidacies["three"]
 		do := func(f func()) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -117,11 +118,11 @@ func TestNoMoreRolesAreAskedForThanThereIsRoomFor(t *testing.T) {
 		}
 		do(func() {
 			m.settle(led, held)
-			for _, s := range []*seat{one, two, three} {
+			for _, s := range []*candidacy{one, two, three} {
 				s.leader, s.term = "b", 5
 			}
 		})
-		asks := func(s *seat, want bool, when string) {
+		asks := func(s *candidacy, want bool, when string) {
 			t.Helper()
 			if got := s.Asks(5); got != want {
 				t.Errorf("%s, %s may be asked for: %v", when, s.name, got)
@@ -146,27 +147,27 @@ func TestNoMoreRolesAreAskedForThanThereIsRoomFor(t *testing.T) {
 		do(func() {
 			m.cfg.Spread, m.cfg.Pace, m.pull, m.others = true, 1, nil, map[string]int{"b": 9}
 			one.waitUntil = time.Now().Add(ttl)
-			m.seats["four"] = &seat{m: m, name: "four", leader: "b", term: 5}
+			m.candidacies["four"] = &candidacy{m: m, name: "four", leader: "b", term: 5}
 			m.uneven, m.next = true, time.Time{}
 			m.balance(time.Now())
 			if m.pull != nil {
 				t.Errorf("%s is asked for, beside what there is room for", m.pull.s.name)
 			}
 			m.pull = nil
-			delete(m.seats, "four")
+			delete(m.candidacies, "four")
 		})
 		asks(three, false, "being removed itself")
 		asks(two, false, "being ours")
 	})
 }
 
-// What an instance leads includes its claims. Of many roles that fall vacant at
-// once it claims its share, and leaves the rest to others; when it then loses a
-// claim it has room, and waited all the same, for as long as those that had
-// their share in truth.
+// The roles that an instance leads include its claims. If many roles fall
+// vacant at once, it claims its share, and leaves the rest to others. When it
+// then lost a claim it had room, but waited as long as instances that really
+// had their share.
 func TestALostClaimEndsTheWaitForOtherRoles(t *testing.T) {
 	m := manager(t, 4*time.Second, "one", "two")
-	one, two, now := m.seats["one"], m.seats["two"], time.Now()
+	one, two, now := m.candidacies["one"], m.candidacies["two"], time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.others["b"] = 1
@@ -185,8 +186,8 @@ func TestALostClaimEndsTheWaitForOtherRoles(t *testing.T) {
 	}
 }
 
-// A pace so small that the time between requests cannot be counted is no
-// invitation to ask without end.
+// A pace may be so small that the time between requests overflows. It must not
+// make the manager ask without a pause.
 func TestTheSmallestPaceIsTheSlowest(t *testing.T) {
 	m := manager(t, 3*time.Second)
 	m.cfg.Pace = 5e-324
@@ -195,8 +196,8 @@ func TestTheSmallestPaceIsTheSlowest(t *testing.T) {
 	}
 }
 
-// A panic of ours in the manager's own goroutine ends neither the program nor
-// the manager.
+// A panic of the manager's own code in its goroutine ends neither the program
+// nor the manager.
 func TestAPanicOfTheManagersGoroutineHasASuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := manager(t, 3*time.Second)
@@ -230,7 +231,7 @@ func TestAPanicAfterAStartThatWasStoppedHasASuccessor(t *testing.T) {
 			}
 			end()
 		}
-		if err := m.apart(t.Context(), m.claimStart); err != nil {
+		if err := m.claimStart(); err != nil {
 			t.Fatal(err)
 		}
 		stopped := make(chan error, 1)
@@ -248,7 +249,7 @@ func TestAPanicAfterAStartThatWasStoppedHasASuccessor(t *testing.T) {
 	})
 }
 
-// A curious handler looks at the manager whenever it is told something.
+// A curious handler looks at the manager whenever it gets a record.
 type curious struct {
 	slog.Handler
 
@@ -273,18 +274,18 @@ func (h *curious) Handle(_ context.Context, r slog.Record) error {
 	select {
 	case <-looked:
 	case <-time.After(10 * time.Second):
-		h.t.Errorf("told that %q, it could not look at the roles", r.Message)
+		h.t.Errorf("at the record %q it could not look at the roles", r.Message)
 	}
 	return nil
 }
 
-// A handler of the Logger may add to a line what the manager knows. It was told
-// with the manager's lock held, and waited for itself for good.
+// A handler of the Logger may add to a line what the manager knows. The manager
+// logged while it held its lock, so the handler waited for itself forever.
 func TestTheLoggersHandlerMayAskTheManager(t *testing.T) {
 	m := manager(t, 3*time.Second, "one", "two")
 	h := &curious{Handler: slog.DiscardHandler, t: t, m: m}
 	m.cfg.Log = slog.New(h)
-	now, two := time.Now(), m.seats["two"]
+	now, two := time.Now(), m.candidacies["two"]
 
 	m.cfg.MaxRoles, m.barred = 1, true
 	two.full, two.vacantSince = true, now.Add(-time.Minute)
@@ -298,7 +299,7 @@ func TestTheLoggersHandlerMayAskTheManager(t *testing.T) {
 	m.asked(&pull{s: two}, store.ErrPermanent) // is refused
 	want := []string{"roles without a leader, and no room for them here", "asking for a role", "cannot ask for roles"}
 	if !slices.Equal(h.lines, want) {
-		t.Errorf("told %q, want %q", h.lines, want)
+		t.Errorf("logged %q, want %q", h.lines, want)
 	}
 }
 
@@ -318,41 +319,45 @@ func (b *busy) Check(context.Context, store.CheckRequest) (store.Report, error) 
 }
 
 // Start has the store checked, which takes its time where it does not answer.
-// In real time, since virtual time stands still for whoever waits for a mutex.
-func TestCallsGiveUpWithTheirContextWhileTheManagerStarts(t *testing.T) {
-	const ttl = 3 * time.Second
-	m := manager(t, ttl)
-	st := &busy{Store: m.store, asked: make(chan struct{}), answer: make(chan struct{})}
-	m.store = st
-	if err := m.Add(t.Context(), role("one", ttl)); err != nil {
-		t.Fatal(err)
-	}
-	started, added, refused := make(chan error, 1), make(chan error, 1), make(chan error, 2)
-	go func() { started <- m.Start(t.Context()) }()
-	<-st.asked
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	go func() { refused <- m.Add(ctx, role("given up", ttl)) }()
-	go func() { refused <- m.Start(ctx) }()
-	go func() { added <- m.Add(t.Context(), role("late", ttl)) }()
-	for range 2 {
-		select {
-		case err := <-refused:
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the answer is %v", err)
-			}
-		case <-time.After(10 * time.Second):
-			t.Error("no answer")
+// No other call waits for that.
+func TestNoCallWaitsWhileTheManagerStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 3 * time.Second
+		m := manager(t, ttl)
+		st := &busy{Store: m.store, asked: make(chan struct{}), answer: make(chan struct{})}
+		m.store = st
+		if err := m.Add(t.Context(), role("one", ttl)); err != nil {
+			t.Fatal(err)
 		}
-	}
-	close(st.answer)
-	if err := errors.Join(<-started, <-added); err != nil {
-		t.Error(err)
-	}
-	if m.Candidate("given up") != nil || m.Candidate("late") == nil {
-		t.Error("the role that was given up is there, or the other is not")
-	}
-	if err := m.Stop(t.Context(), engine.StopOptions{WaitForDemote: true}); err != nil {
-		t.Error(err)
-	}
+		started := make(chan error, 1)
+		go func() { started <- m.Start(t.Context()) }()
+		<-st.asked
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		begun := time.Now()
+		for call, c := range map[string]struct{ got, want error }{
+			"Start":                       {m.Start(t.Context()), engine.ErrAlreadyStarted},
+			"Start of a caller that left": {m.Start(over), context.Canceled},
+			"Add":                         {m.Add(t.Context(), role("late", ttl)), nil},
+			"Add of a caller that left":   {m.Add(over, role("given up", ttl)), context.Canceled},
+		} {
+			if !errors.Is(c.got, c.want) {
+				t.Errorf("%s: %v, want %v", call, c.got, c.want)
+			}
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("the calls took %v", took)
+		}
+		close(st.answer)
+		if err := <-started; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(ttl)
+		if c := m.Candidate("late"); m.Candidate("given up") != nil || c == nil || !c.IsLeader() {
+			t.Error("the role that was given up is there, or the other is not led")
+		}
+		if err := m.Stop(t.Context(), engine.StopOptions{WaitForDemote: true}); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -20,22 +20,22 @@ type Status struct {
 // A reader has not taken yet, of each role, its latest status.
 type reader = latest.Queue[string, Status]
 
-func (s *seat) status() Status {
+func (s *candidacy) status() Status {
 	return Status{Name: s.name, Own: s.c.Status(), Leader: s.c.Leader()}
 }
 
 // Roles returns what this instance knows of its roles, in the order of their
 // names.
 func (m *Manager) Roles() []Status {
-	seats := m.allSeats()
-	all := make([]Status, len(seats))
-	for i, s := range seats {
+	candidacies := m.allCandidacies()
+	all := make([]Status, len(candidacies))
+	for i, s := range candidacies {
 		all[i] = s.status()
 	}
 	return all
 }
 
-// Observe yields what this instance knows of its roles: the present state of
+// Observe yields what this instance knows of its roles: the current state of
 // each, then each change, until ctx is done or the manager has ended.
 func (m *Manager) Observe(ctx context.Context) iter.Seq[Status] {
 	return func(yield func(Status) bool) {
@@ -60,23 +60,21 @@ func (m *Manager) Observe(ctx context.Context) iter.Seq[Status] {
 
 func (m *Manager) subscribe() *reader {
 	in := latest.New[string, Status]()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.sorted() {
-		in.Put(s.name, s.status())
-	}
-	m.readers[in] = struct{}{}
+	m.step(func() {
+		for _, s := range m.sorted() {
+			in.Put(s.name, s.status())
+		}
+		m.readers[in] = struct{}{}
+	})
 	return in
 }
 
 func (m *Manager) unsubscribe(in *reader) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.readers, in)
+	m.step(func() { delete(m.readers, in) })
 }
 
-// publish tells the readers of a role's new state. m.mu is held.
-func (m *Manager) publish(s *seat) {
+// publish notifies the readers of a role's new state. m.mu is held.
+func (m *Manager) publish(s *candidacy) {
 	if len(m.readers) == 0 {
 		return
 	}

@@ -23,41 +23,25 @@ type ledger struct {
 	occupied int            // these, and those that we are leaving
 	others   map[string]int // roles that others lead, by their InstanceID
 	gained   time.Time      // when another was last seen to take a vacant role
-	barred   bool           // the roles that we do not lead were told that there is no room
+	barred   bool           // the roles that we do not lead were notified that there is no room
 
 	pull    *pull     // what we have asked for and not got yet
 	next    time.Time // when we may ask again
 	uneven  bool      // another leads so many more that we ask for roles
-	starved bool      // the Logger was told of roles that nobody has room for
+	starved bool      // roles that no instance has room for were logged
 
-	lines []func() // tell the Logger when mu is free
-}
-
-// say has line tell the Logger when m.mu is free: a handler may call the
-// manager, or block. So line reads nothing that the lock guards. m.mu is held,
-// and logLines follows.
-func (m *Manager) say(line func()) { m.lines = append(m.lines, line) }
-
-// logLines tells the Logger what was to be said. m.mu is not held.
-func (m *Manager) logLines() {
-	m.mu.Lock()
-	lines := m.lines
-	m.lines = nil
-	m.mu.Unlock()
-	for _, line := range lines {
-		line()
-	}
+	effects []func() // of the present step: see later
 }
 
 // A pull is one request for a role that another leads.
 type pull struct {
-	s     *seat
+	s     *candidacy
 	term  uint64
 	until time.Time
 }
 
 // settle takes in how far a role is in our hands. m.mu is held.
-func (m *Manager) settle(s *seat, h hold) {
+func (m *Manager) settle(s *candidacy, h hold) {
 	if s.hold == h {
 		return
 	}
@@ -88,7 +72,7 @@ func (m *Manager) fill() {
 		return
 	}
 	m.barred = full
-	for _, s := range m.seats {
+	for _, s := range m.candidacies {
 		switch {
 		case s.c.Over(): // nobody would read it
 		case full && s.hold == vacant && !s.full:
@@ -102,7 +86,7 @@ func (m *Manager) fill() {
 }
 
 // list takes in who leads a role. m.mu is held.
-func (m *Manager) list(s *seat, info leadership.Info) {
+func (m *Manager) list(s *candidacy, info leadership.Info) {
 	since := s.vacantSince
 	m.unlist(s)
 	s.term = info.Term
@@ -124,7 +108,7 @@ func (m *Manager) list(s *seat, info leadership.Info) {
 }
 
 // unlist forgets who leads a role. m.mu is held.
-func (m *Manager) unlist(s *seat) {
+func (m *Manager) unlist(s *candidacy) {
 	s.vacantSince = time.Time{}
 	if s.leader == "" {
 		return
@@ -136,17 +120,18 @@ func (m *Manager) unlist(s *seat) {
 	s.leader = ""
 }
 
-// yield is for how long a vacant role is to be left to others, because we have
-// our fair share. Of n instances with fewer roles than there are, one has less
-// than its share, and goes first; the wait is for those that cannot. It is
-// looked at again several times, since what we lead includes claims that are
-// under way: with each that we lose to another there may be room, and whoever
-// has its share indeed must not be faster then. m.mu is held.
-func (m *Manager) yield(s *seat, now time.Time) time.Duration {
+// yield returns for how long a vacant role is to be left to others, because we
+// have our fair share. Of n instances with fewer roles than there are, one has
+// less than its share, and goes first; the wait is for those that cannot. The
+// wait is computed again several times, since the roles that we lead include
+// claims that are under way: each claim that we lose to another may make room,
+// and an instance that really has its share must not be faster then. m.mu is
+// held.
+func (m *Manager) yield(s *candidacy, now time.Time) time.Duration {
 	if !m.cfg.Spread {
 		return 0
 	}
-	gone := count(m.others[s.last] > 0) // it has just left the role, and perhaps for good
+	gone := count(m.others[s.last] > 0) // it has just left the role, and perhaps permanently
 	if m.leading < m.share(len(m.others)-gone) {
 		return 0
 	}
@@ -164,28 +149,28 @@ func (m *Manager) yield(s *seat, now time.Time) time.Duration {
 
 // share is how many roles we lead at most when they are spread evenly over
 // us and so many others.
-func (m *Manager) share(others int) int { return (len(m.seats) + others) / (others + 1) }
+func (m *Manager) share(others int) int { return (len(m.candidacies) + others) / (others + 1) }
 
 // idle is how long the manager waits where only an event can change anything.
 const idle = time.Hour
 
 // look does what is due, and returns when to look again.
 func (m *Manager) look(now time.Time) time.Duration {
-	defer m.logLines()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.stopped {
-		return idle
-	}
-	return max(min(m.starving(now), m.balance(now)), 0)
+	again := idle
+	m.step(func() {
+		if !m.stopped {
+			again = max(min(m.starving(now), m.balance(now)), 0)
+		}
+	})
+	return again
 }
 
-// starving tells the Logger once of roles without a leader that we have no room
+// starving logs once that there are roles without a leader that we have no room
 // for. m.mu is held.
 func (m *Manager) starving(now time.Time) time.Duration {
 	patience := 2 * m.cfg.TTL
 	wait, names := idle, []string(nil)
-	for _, s := range m.seats {
+	for _, s := range m.candidacies {
 		if !m.barred || !s.full || s.vacantSince.IsZero() {
 			continue
 		}
@@ -197,7 +182,7 @@ func (m *Manager) starving(now time.Time) time.Duration {
 	}
 	if len(names) > 0 && !m.starved {
 		slices.Sort(names)
-		m.say(func() {
+		m.later(func() {
 			m.cfg.Log.Warn("roles without a leader, and no room for them here", "roles", len(names), "first", names[0], "max_roles", m.cfg.MaxRoles)
 		})
 	}
@@ -222,8 +207,8 @@ func (m *Manager) balance(now time.Time) time.Duration {
 		return idle
 	}
 	if !m.uneven {
-		// Somebody came or went. Who leads what changes by itself now, for as
-		// long as leases run out one after the other.
+		// An instance came or left. The leaders of roles change by themselves
+		// now, for as long as leases run out one after the other.
 		m.uneven = true
 		m.wait(now, jittered(2*m.cfg.HeartbeatInterval))
 	}
@@ -249,7 +234,7 @@ func (m *Manager) wait(now time.Time, d time.Duration) {
 
 // interval is the time from one request to the next.
 func (m *Manager) interval() time.Duration {
-	d := float64(m.cfg.TTL) / (m.cfg.Pace * float64(max(len(m.seats), 1)))
+	d := float64(m.cfg.TTL) / (m.cfg.Pace * float64(max(len(m.candidacies), 1)))
 	// A tiny Pace would overflow, and be the fastest of all.
 	return jittered(time.Duration(min(d, float64(engine.Forever))))
 }
@@ -258,9 +243,9 @@ func (m *Manager) interval() time.Duration {
 // it at the same time.
 func jittered(d time.Duration) time.Duration { return d/2 + mrand.N(max(d, 1)) }
 
-// unequal reports whether another leads so much more that a role of its own
-// should be ours. Beyond our share nothing should, since there is somebody else
-// then who has not got theirs yet.
+// unequal reports whether another leads so much more that one of its roles
+// should be ours. Beyond our share no role should be, since some other instance
+// then has less than its share.
 func (m *Manager) unequal() bool {
 	if m.leading >= m.share(len(m.others)) {
 		return false
@@ -273,11 +258,11 @@ func (m *Manager) unequal() bool {
 	return false
 }
 
-// choose picks a role to ask for, at random among those of the instances that
-// lead most: others may be choosing, too.
-func (m *Manager) choose(now time.Time) (chosen *seat) {
+// choose picks a role to ask for, at random among the roles of the instances
+// that lead most: others may be choosing, too.
+func (m *Manager) choose(now time.Time) (chosen *candidacy) {
 	most, alike := m.leading+2, 0
-	for _, s := range m.seats {
+	for _, s := range m.candidacies {
 		n := m.others[s.leader]
 		if n < most || !s.askable(now) {
 			continue
@@ -294,7 +279,7 @@ func (m *Manager) choose(now time.Time) (chosen *seat) {
 }
 
 // askable reports whether nothing speaks against asking for a role.
-func (s *seat) askable(now time.Time) bool {
+func (s *candidacy) askable(now time.Time) bool {
 	switch {
 	case s.hold != vacant, s.going, now.Before(s.waitUntil), s.shown.Barred != "", s.policy.Outranks(s.standing, s.own):
 		return false
@@ -316,8 +301,8 @@ func (p *pull) over(now time.Time) bool {
 	return true
 }
 
-// answered reports whether the role is ours, or that of another leader than the
-// one that was asked, or is being removed.
+// answered reports whether the role is ours, or is led by another instance than
+// the one that was asked, or is being removed.
 func (p *pull) answered() bool {
 	s := p.s
 	return s.hold == held || s.going || s.leader != "" && s.term != p.term
@@ -326,28 +311,28 @@ func (p *pull) answered() bool {
 // awaits reports whether the manager waits for what it has asked for.
 func (p *pull) awaits(now time.Time) bool { return p != nil && !p.answered() && now.Before(p.until) }
 
-// hasRoomFor reports whether there is room for a role besides those that others
-// were asked for, and may give away any moment. m.mu is held.
-func (m *Manager) hasRoomFor(s *seat, now time.Time) bool {
+// hasRoomFor reports whether there is room for a role in addition to the roles
+// that others were asked for, and may give away any moment. m.mu is held.
+func (m *Manager) hasRoomFor(s *candidacy, now time.Time) bool {
 	if m.cfg.MaxRoles == 0 {
 		return true
 	}
 	n := m.occupied
-	for _, o := range m.seats {
+	for _, o := range m.candidacies {
 		awaited := o.asked.awaits(now) || m.pull != nil && m.pull.s == o && m.pull.awaits(now)
 		n += count(o != s && o.hold == vacant && awaited)
 	}
 	return n < m.cfg.MaxRoles
 }
 
-// reserved is for how long a claim of s is to wait, since the last room is kept
-// for another role that we have asked for. What its leader gives away it gives
-// to us alone: it stands back itself, as do all others, for longer than a
-// lease. The wait ends with the request, whatever comes of that, and is looked
-// at again several times, since the request may be answered before. A leader
-// that refuses looks like one whose work takes its time to stop, so that the
-// room is kept no longer than a TTL for either. m.mu is held.
-func (m *Manager) reserved(s *seat, now time.Time) time.Duration {
+// reserved returns for how long a claim of s is to wait, since the last room is
+// kept for another role that we have asked for. A leader gives a role away to
+// us alone: it stays back itself, as do all others, for longer than a lease.
+// The wait ends with the request, whatever its result, and is computed again
+// several times, since the request may be answered before. A leader that
+// refuses looks like one whose work takes its time to stop, so the room is kept
+// no longer than a TTL for either. m.mu is held.
+func (m *Manager) reserved(s *candidacy, now time.Time) time.Duration {
 	p := m.pull
 	if m.cfg.MaxRoles == 0 || m.occupied+1 < m.cfg.MaxRoles || p == nil || p.s == s || p.s.hold != vacant || p.over(now) {
 		return 0
@@ -356,7 +341,7 @@ func (m *Manager) reserved(s *seat, now time.Time) time.Duration {
 }
 
 // begin asks for a role. m.mu is held.
-func (m *Manager) begin(s *seat, now time.Time) {
+func (m *Manager) begin(s *candidacy, now time.Time) {
 	m.pull = &pull{s: s, term: s.term, until: now.Add(m.cfg.TTL)}
 	id := m.cfg.InstanceID
 	req := record.Request{
@@ -364,7 +349,7 @@ func (m *Manager) begin(s *seat, now time.Time) {
 		Reason: fmt.Sprintf("it leads %d roles more", m.others[s.leader]-m.leading),
 	}
 	leads, theirs, ours := s.leader, m.others[s.leader], m.leading
-	m.say(func() {
+	m.later(func() {
 		m.cfg.Log.Info("asking for a role", "role", s.name, "leader", leads, "theirs", theirs, "ours", ours)
 	})
 	p := m.pull
@@ -373,8 +358,8 @@ func (m *Manager) begin(s *seat, now time.Time) {
 	})
 }
 
-// ask makes a request through the role's control record. One attempt is enough:
-// there is always another role to ask for.
+// ask makes a request through the role's control record. A single attempt is
+// enough: there is always another role to ask for.
 func (m *Manager) ask(role string, req record.Request) error {
 	ctx, cancel := context.WithTimeout(m.io, m.cfg.ConnectionTimeout)
 	defer cancel()
@@ -416,16 +401,17 @@ func (m *Manager) awaitsAnswer(ctx context.Context, role string, r record.Reques
 
 // asked takes in how a request was made.
 func (m *Manager) asked(p *pull, err error) {
-	defer m.logLines()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
+	m.step(func() { m.answeredBy(p, err, time.Now()) })
+}
+
+// answeredBy belongs to a step.
+func (m *Manager) answeredBy(p *pull, err error, now time.Time) {
 	switch store.Classify(err) {
 	case store.OK, store.Unknown:
 		return // it may have been heard
 	case store.Permanent:
 		m.wait(now, engine.RefusedFor)
-		m.say(func() { m.cfg.Log.Warn("cannot ask for roles", "error", err) })
+		m.later(func() { m.cfg.Log.Warn("cannot ask for roles", "error", err) })
 	default:
 		p.s.waitUntil = now.Add(m.cfg.HeartbeatInterval)
 	}

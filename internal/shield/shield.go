@@ -1,10 +1,10 @@
 // Package shield keeps a panic from taking the program down.
 //
-// A panic that leaves a goroutine ends the whole process, whoever wrote the
-// code. A library that starts goroutines therefore stands between its callers
-// and every panic in them: those of its callers' functions and its own. What
-// the runtime calls fatal errors (concurrent map writes, a deadlock, no memory
-// left) cannot be caught by anybody.
+// A panic that leaves a goroutine ends the whole process, no matter whose code
+// panicked. A library that starts goroutines therefore shields its callers from
+// every panic in them: in its callers' functions and in its own. The runtime's
+// fatal errors (concurrent map writes, a deadlock, no memory left) cannot be
+// caught.
 package shield
 
 import (
@@ -31,8 +31,7 @@ func Text(what string, value any, stack []byte) string {
 	return fmt.Sprintf("%s panicked: %v\n%s", what, Value(value), stack)
 }
 
-// Value returns what is to be shown of a panic's value: nil stands for
-// runtime.Goexit.
+// Value returns what to show of a panic's value: nil represents runtime.Goexit.
 func Value(value any) any {
 	if value == nil {
 		return "runtime.Goexit was called"

@@ -32,9 +32,9 @@ func (m *model) crash(w *world, i int8) {
 	w.Candidates[i], w.Ghosts[i] = candidate{}, ghost{}
 }
 
-// observations are watches and reads, which cannot be told apart: any revision
-// that still can be read may arrive at any time, or never. What is not newer
-// than what was seen explains nothing and changes nothing.
+// observations are watches and reads, which look the same: any revision that
+// still can be read may arrive at any time, or never. An observation that is
+// not newer than an earlier one explains nothing and changes nothing.
 func (m *model) observations(w *world, i int8, yield func(label, func(*world))) {
 	c := &w.Candidates[i]
 	if c.Stage == watching && c.HasSeen && c.Seen.Rev > 0 && w.Gone {
@@ -88,7 +88,7 @@ func (m *model) see(w *world, i int8, e entry) {
 		}
 	case releasing:
 		w.forget(i)
-		if mine && c.Claim != 0 { // a renewal of ours that came late
+		if mine && c.Claim != 0 { // our own renewal that came late
 			c.Rev, c.Seen = e.Rev, e
 			c.Settled = false
 			return
@@ -160,7 +160,7 @@ func (m *model) adopted(w *world, i, rev int8) (age int8) {
 	return age
 }
 
-// answers are acknowledgements. A refusal is not among them: it only says that
+// answers are acknowledgements. A refusal is not among them: it only means that
 // the register must be read, and a read may happen at any time.
 func (m *model) answers(w *world, i int8, yield func(label, func(*world))) {
 	for k := range w.Writes {
@@ -192,8 +192,8 @@ func (m *model) answered(w *world, i int8, msg write) {
 	}
 }
 
-// granted is a claim of which the candidate learns that it was applied. Its
-// attempt left age units ago; cool says whether the cool-down was over then.
+// granted is the news that the candidate's claim was applied. Its attempt left
+// age units ago; cool reports whether the cool-down was over then.
 func (m *model) granted(w *world, i, rev, age int8, cool bool) {
 	c := &w.Candidates[i]
 	w.forget(i)
@@ -398,7 +398,7 @@ func (m *model) renew(w *world, i int8) {
 	m.send(w, i, c.Rev, entry{What: record, Owner: i, Claim: c.Claim})
 }
 
-// leaveSteps are the ways out of a term whose record may still stand.
+// leaveSteps are the ways out of a term whose record may still be in force.
 func (m *model) leaveSteps(w *world, i int8, yield func(label, func(*world))) {
 	c := &w.Candidates[i]
 	if !c.Work || m.ReleaseBeforeStopped {
@@ -406,7 +406,7 @@ func (m *model) leaveSteps(w *world, i int8, yield func(label, func(*world))) {
 	}
 }
 
-// deposedSteps are those of a former holder whose record was replaced.
+// deposedSteps are the steps of a former holder whose record was replaced.
 func (m *model) deposedSteps(w *world, i int8, yield func(label, func(*world))) {
 	c := &w.Candidates[i]
 	if c.Work {

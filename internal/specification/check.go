@@ -40,11 +40,11 @@ func mask(wanted []string) broken {
 	return m
 }
 
-// A fingerprint stands for a world: 128 bits, so that two of 2^32 worlds share
+// A fingerprint represents a world: 128 bits, so that two of 2^32 worlds share
 // one with a probability below 2^-64.
 type fingerprint [2]uint64
 
-// An origin says how a world was reached: by which step of which world.
+// An origin is how a world was reached: by which step of which world.
 type origin struct {
 	world int32
 	step  uint16

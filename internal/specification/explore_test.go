@@ -8,7 +8,7 @@ import (
 
 var large = flag.Bool("spec.large", false, "explore the larger worlds, and replay more schedules")
 
-// two is the world of a slow and a fast clock, whoever leads.
+// two is the world of a slow and a fast clock, whichever leads.
 func two(name string) Bounds {
 	return Bounds{Name: name, Candidates: 2, Slow: [3]bool{true, false, false}, Lag: 4, Trust: 1, Wait: 2}
 }
@@ -31,7 +31,7 @@ func smallWorlds() []Bounds {
 	}
 }
 
-// largeWorlds are the rest. Those with a bound stop there, and say so.
+// largeWorlds are the rest. Those with a bound stop there, and report that.
 func largeWorlds() []Bounds {
 	longer := func(b *Bounds) { b.Trust, b.Wait = 2, 4 }
 	return []Bounds{
@@ -164,7 +164,7 @@ func hear(m *model, w *world, i int8) {
 }
 
 // leadsByWhatIsLost lets X lead by the nth renewal, which the register has lost
-// with all before it. Nobody else has seen any of it.
+// with all before it. No other candidate has seen any of it.
 func leadsByWhatIsLost(n int) func(*model, *world) {
 	return func(m *model, w *world) {
 		w.Candidates[0].HasSeen = true
@@ -180,8 +180,8 @@ func leadsByWhatIsLost(n int) func(*model, *world) {
 	}
 }
 
-// leadsByWhatIsGone lets X lead by a renewal that the register has dropped.
-// Nobody else has seen any of it.
+// leadsByWhatIsGone lets X lead by a renewal that the register has dropped. No
+// other candidate has seen any of it.
 func leadsByWhatIsGone(m *model, w *world) {
 	w.Candidates[0].HasSeen = true
 	m.claim(w, 0)

@@ -1,9 +1,9 @@
 package specification
 
-// acts reports whether a candidate acts: its program works, by a term that
-// nobody told it is over, within the window that it believes in. That is more
-// than IsLeader says: it goes on while a holder that leaves of its own will
-// stops its work and renews.
+// acts reports whether a candidate acts: its program works, by a term whose end
+// it has not heard of, within the window that it believes in. That is more than
+// IsLeader covers: it goes on while a holder that leaves by itself stops its
+// work and renews.
 func (c *candidate) acts() bool { return c.Work && c.Left > 0 && !c.Deposed }
 
 // judge adds to a world's broken guarantees what its state shows. It compares

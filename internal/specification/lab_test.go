@@ -12,9 +12,9 @@ import (
 // A stepFunc is Machine.Step, or a wrong one.
 type stepFunc func(machine.Machine, machine.State, machine.Event, machine.Instant) (machine.State, []machine.Action)
 
-// A lab runs candidates of the real core on clocks of different rates, with a
-// register and a network of its own, and tells a Checker for each candidate
-// what can be seen from outside. Time is virtual.
+// A lab runs candidates of the real core on clocks of different rates, with its
+// own register and network, and reports to a Checker for each candidate what
+// can be seen from outside. Time is virtual.
 type lab struct {
 	*rand.Rand
 	step  stepFunc
@@ -173,7 +173,7 @@ func (l *lab) trouble() {
 	}
 }
 
-// write puts what into the register, at the next revision, and tells all.
+// write puts what into the register, at the next revision, and notifies all.
 func (l *lab) write(what machine.Seen) uint64 {
 	what.Rev = l.rev + 1 + uint64(l.IntN(2))
 	l.rev = what.Rev

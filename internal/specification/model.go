@@ -29,7 +29,7 @@ func (c content) String() string {
 	return [...]string{"nothing", "record", "vacancy", "marker", "garbage"}[c]
 }
 
-// An entry is one revision of the register. Claim stands for the token, and
+// An entry is one revision of the register. Claim represents the token, and
 // belongs to records and vacancies; Owner belongs to records. The renewal
 // number is left out: a record of the own claim at a revision beyond the own
 // latest one can only be the write that waits for an answer.
@@ -39,7 +39,7 @@ type entry struct {
 	Owner int8
 	Claim int8
 
-	Settled bool // of a vacancy: its writer says that nobody who led before it can lead
+	Settled bool // of a vacancy: by its writer, no earlier leader can lead
 }
 
 func (e entry) String() string {
@@ -88,7 +88,8 @@ func (s stage) String() string {
 type candidate struct {
 	Stage stage
 
-	// The latest observation, and the units of its own clock since it arrived.
+	// The latest observation, and the units of the candidate's clock since it
+	// arrived.
 	Seen       entry
 	SeenAge    int8
 	HasSeen    bool // false after a start, before anything was heard
@@ -119,7 +120,7 @@ type candidate struct {
 
 // A ghost is what the judge knows of a candidate. No rule reads it.
 type ghost struct {
-	Right int8 // units for which the candidate may act by what it was told
+	Right int8 // units for which the candidate may act by what it heard
 }
 
 // A world is one state. It has no pointers: equal states are equal values.
@@ -157,7 +158,7 @@ func (w *world) now() entry {
 	return w.History[w.Entries-1]
 }
 
-// Bounds say which world is explored.
+// Bounds are the world to explore.
 type Bounds struct {
 	Name       string
 	Candidates int8
@@ -208,11 +209,11 @@ type Rules struct {
 	NoGrace              bool // AcquireGrace is ignored
 	GraceByOldRenewal    bool // a renewal that left during the cool-down promotes
 	RegressIgnored       bool // rule 12
-	AnyVacancySettles    bool // a vacancy spares the cool-down, whoever wrote it
+	AnyVacancySettles    bool // a vacancy of any writer spares the cool-down
 	NothingSettles       bool // so does an empty register
 }
 
-// A label says in words what a step is.
+// A label describes a step in words.
 type label struct {
 	who  int8 // the candidate, or -1
 	text string
@@ -237,7 +238,7 @@ const (
 	brokeG1     broken = 1 << iota // two candidates act
 	brokeG2                        // a term did not grow
 	brokeG4                        // a release before the work stopped
-	brokeWindow                    // acts beyond what it was told
+	brokeWindow                    // acts beyond what it heard
 )
 
 func (b broken) String() string {

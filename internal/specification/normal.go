@@ -110,8 +110,8 @@ func (m *model) exact() bool {
 		m.WayBackFromRelease
 }
 
-// settle puts a candidate whose write can no longer be applied, and was not,
-// where it will stand when it learns that, and makes all old observations one.
+// settle moves a candidate whose write can no longer be applied, and was not,
+// to the state in which it will learn that, and makes all old observations one.
 func (w *world) settle(i int8) {
 	c := &w.Candidates[i]
 	if c.Waiting && !w.awaits(i) {
@@ -188,8 +188,8 @@ func (w *world) awaited(e entry) bool {
 	return false
 }
 
-// shift renumbers the revisions so that the register stands at most at top. All
-// that are older than anything that can be read become 1.
+// shift renumbers the revisions so that the register's is at most top. All that
+// are older than anything that can be read become 1.
 func (w *world) shift() {
 	const top = maxEntries + 1
 	by := w.now().Rev - top

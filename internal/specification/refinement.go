@@ -49,7 +49,7 @@ const (
 	Garbage
 )
 
-// A Purpose says what a message of the candidate is for.
+// A Purpose is the purpose of a candidate's message.
 type Purpose uint8
 
 // The purposes.
@@ -61,20 +61,20 @@ const (
 
 func (p Purpose) String() string { return [...]string{"claim", "renewal", "release"}[p] }
 
-// A Checker follows one candidate by what can be seen from outside: what it was
-// told, and what it did. Each method takes one such event in the order in which
-// they happened, and returns an error for an act that the protocol does not
-// allow. What the candidate believes of itself is not among them.
+// A Checker follows one candidate by what can be seen from outside: what it
+// heard, and what it did. Each method takes one such event in the order in
+// which they happened, and returns an error for an act that the protocol does
+// not allow. The candidate's own beliefs are not among them.
 //
 // It allows more than a candidate does: it knows no delays but those that
 // safety needs, and no policy.
 type Checker struct {
 	set Settings
 
-	observed map[observed]Instant // when it was first told of each
-	latest   uint64               // the newest revision that it was told of
+	observed map[observed]Instant // when it first heard of each
+	latest   uint64               // the newest revision that it heard of
 	told     bool
-	heldTTL  time.Duration // of the holder's record that it was told of last
+	heldTTL  time.Duration // of the holder's record that it heard of last
 	attempts map[uint64]*attempt
 	dead     map[string]bool // tokens whose release was sent, or that were replaced
 	used     map[string]bool
@@ -102,7 +102,7 @@ type attempt struct {
 	resolved bool // it is known what became of it
 }
 
-// A grant is a claim of which the candidate was told that it was applied.
+// A grant is a claim that the candidate knows to be applied.
 type grant struct {
 	token    string
 	term     uint64
@@ -114,7 +114,7 @@ type grant struct {
 	newest   int64   // when the newest acknowledged write left
 	promoted bool
 	demoted  bool
-	replaced bool            // it was told that its record is not the newest
+	replaced bool            // it heard that its record is not the newest
 	settled  bool            // nobody who led before can lead: it cooled down, or needed not to
 	open     map[uint64]bool // revisions that it saw replace its record, within its window
 }
@@ -164,8 +164,8 @@ func (c *Checker) regressed(now Instant) {
 	c.doubt = now.Mono + int64(c.wait(ttl))
 }
 
-// own finds out what an observation says of the own grant and of a write that
-// waits.
+// own finds out what an observation means for the own grant and for a write
+// that waits.
 func (c *Checker) own(s observed, now Instant) {
 	if s.What == Record && s.Token != "" && !c.dead[s.Token] {
 		if a := c.earliest(s); a != nil {
@@ -173,7 +173,7 @@ func (c *Checker) own(s observed, now Instant) {
 			return
 		}
 		if s.Token == c.grant.token {
-			return // an older write of ours
+			return // an older write of this candidate
 		}
 	}
 	g := &c.grant
@@ -181,7 +181,8 @@ func (c *Checker) own(s observed, now Instant) {
 		return
 	}
 	g.replaced = true
-	// Who released its record may have a successor within its own window.
+	// A candidate that released its record may have a successor within its own
+	// window.
 	if (s.What == Marker || s.What == Garbage) && !g.lease.reached(now) && !c.dead[g.token] {
 		g.open[s.rev] = true
 	}
@@ -422,12 +423,12 @@ func (c *Checker) leaves(expected uint64, content Content, now Instant) error {
 	return nil
 }
 
-// ownWrite reports whether the revision is of a write of the present claim, and
-// none after the latest that the candidate was told of. What expects an earlier
-// one is refused, since the later one was applied; in a store whose records
-// only vanish, no older record takes the place of a newer one. A candidate
-// forgets the answer to a read that it has given up, by which it was told of
-// the later one.
+// ownWrite reports whether the revision is a write of the current claim, and
+// not after the latest that the candidate heard of. A write that expects an
+// earlier one is refused, since the later one was applied; in a store whose
+// records only vanish, no older record takes the place of a newer one. A
+// candidate forgets the answer to a read that it has given up, by which it
+// heard of the later one.
 func (c *Checker) ownWrite(rev uint64) bool {
 	return rev == c.grant.rev || rev < c.grant.rev && c.ownRecord(rev, c.grant.token)
 }
@@ -443,7 +444,7 @@ func (c *Checker) renewalAt(rev uint64) uint64 {
 }
 
 // ownRecord reports whether the record at revision rev is of the own claim with
-// this token, as far as the candidate was told.
+// this token, as far as the candidate heard.
 func (c *Checker) ownRecord(rev uint64, token string) bool {
 	for s := range c.observed {
 		if s.rev == rev && s.What == Record && s.Token == token && c.used[token] {

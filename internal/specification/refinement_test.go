@@ -44,7 +44,7 @@ func TestEveryActOfTheCoreIsAllowedByTheSpecification(t *testing.T) {
 type spoiled struct {
 	name string
 	step stepFunc
-	want string // in the checker's words; alternatives stand between bars
+	want string // in the checker's words; bars separate alternatives
 }
 
 // step is the core as it is.

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// An audience is the loggers that hear what one store has to say.
+// An audience is the loggers that receive one store's lines.
 type audience struct {
 	mu      sync.Mutex
 	members map[*slog.Logger]int

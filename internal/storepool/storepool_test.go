@@ -71,7 +71,7 @@ func TestNothingIsHeldAfterTheLastRelease(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeLentIsNotHeld(t *testing.T) {
+func TestStoreThatCannotBeLentIsNotKept(t *testing.T) {
 	var p Pool
 	if _, _, err := p.Borrow(new(nats.Conn), "no bucket's name", natsstore.Options{}); err == nil || len(p.loans) != 0 {
 		t.Errorf("%v, and %d stores are held", err, len(p.loans))

@@ -9,8 +9,8 @@ import (
 )
 
 // Parse reads an address: an http or https URL, or a host with a port, which is
-// asked with the given scheme. What is neither leads nowhere: it comes from a
-// record.
+// asked with the given scheme. ok is false for anything else, because the
+// address comes from a record.
 func Parse(address, scheme string) (*url.URL, bool) {
 	if !strings.Contains(address, "://") {
 		address = scheme + "://" + address
@@ -25,16 +25,16 @@ func Valid(u *url.URL) bool {
 	return u != nil && IsHost(u.Hostname()) && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// IsHost reports whether the host of an address is one to connect to. What a
-// server listens on, ":8080" or "0.0.0.0:8080", names none, and would lead each
-// client to its own machine.
+// IsHost reports whether the host of an address is one to connect to. An
+// address to listen on, ":8080" or "0.0.0.0:8080", names none, and would lead
+// each client to its own machine.
 func IsHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host != "" && (err != nil || !ip.Unmap().WithZone("").IsUnspecified())
 }
 
-// Below returns where a request for u is to be sent: the same path below that
-// of base. The query is left to the caller.
+// Below returns where a request for u is to be sent: the same path below
+// base's. The query is left to the caller.
 func Below(base, u *url.URL) url.URL {
 	prefix := strings.TrimSuffix(base.Path, "/")
 	return url.URL{

@@ -21,18 +21,18 @@ var ErrUnproved = errors.New("httpproof: the answer is not proved to be the lead
 //
 //	client := &http.Client{Transport: &httpproof.Asker{Verifier: verifier}}
 //
-// Each request carries a challenge of its own. An answer that shows no proof,
-// or none for that challenge, is not returned: its body is closed, and the
-// error matches ErrUnproved. So is that of a former leader, once one of its
-// successors has answered. Only what says that nothing was done there is
-// returned as it is, without a proof: a redirection (307, 308), 421 Misdirected
-// Request and 503 Service Unavailable, as followers answer. Where that leads to
-// is asked anew.
+// Each request carries its own challenge. An answer that shows no proof, or
+// none for that challenge, is not returned: its body is closed, and the error
+// matches ErrUnproved. The same holds for a former leader's answer, once one of
+// its successors has answered. Only an answer which means that nothing was done
+// there is returned as it is, without a proof: a redirection (307, 308), 421
+// Misdirected Request and 503 Service Unavailable, as followers answer. The
+// next server after a redirection is asked again.
 //
-// The request has been sent by then. What must not reach an impostor has to go
-// over TLS; so does whatever must not be changed on the way, since a proof
-// tells who answered, and not what. It is made when the answer begins, and says
-// nothing of the rest of a long one.
+// The request has been sent by then. A request that must not reach an impostor,
+// or be changed on the way, has to go over TLS, since a proof shows who
+// answered, and not what. The proof is made when the answer begins, and does
+// not cover the rest of a long one.
 //
 // An Asker may be used concurrently, and below leaderhttp.Transport, as its
 // Options.Transport.
@@ -74,7 +74,7 @@ func (a *Asker) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// undone reports whether an answer says that nothing was done.
+// undone reports whether an answer means that nothing was done.
 func undone(status int) bool {
 	switch status {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect, http.StatusMisdirectedRequest, http.StatusServiceUnavailable:
@@ -99,11 +99,10 @@ func AnsweredBy(resp *http.Response) (proof.Statement, bool) {
 //	http.Handle("/reports/", httpproof.Prove(signer)(reports))
 //
 // The proof is signed when the answer begins, so that its time does not run out
-// while the handler works. Where the context of the request is of a term, as
-// within leader.Election.Do, the proof is that term's. An answer that is given
-// by one who does not lead, or no longer, is sent as it is: without a proof, so
-// that an Asker refuses it, or with that of the leader to whom it was
-// forwarded.
+// while the handler works. If the context of the request is a term's, as within
+// leader.Election.Do, the proof is of that term. An instance that does not
+// lead, or no longer, sends its answer unchanged: without a proof, so that an
+// Asker refuses it, or with the proof of the leader to which it was forwarded.
 //
 // It signs for everyone who asks, and nothing that is worth anything to others:
 // the proof answers that challenge alone.

@@ -240,7 +240,8 @@ func TestAnAskerRefusesWhatTheLeaderDidNotAnswer(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, body, err)
 		}
 	}
-	// What follows the newer term of another is a former leader's.
+	// An answer that follows a newer term of another comes from a former
+	// leader.
 	client := asker(t, key)
 	successor := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := time.Now()

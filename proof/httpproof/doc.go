@@ -10,8 +10,8 @@
 //	503 Service Unavailable      the gate could not decide: its mark could not be stored, or the
 //	                             work of an earlier term did not end in time
 //
-// The bodies are problem details (RFC 9457), and show no proof. The answers to
-// stale terms and to an undecided gate are those of package httpfence.
+// The bodies are problem details (RFC 9457), and show no proof. Package
+// httpfence documents the answers to stale terms and to an undecided gate.
 //
 // The other way round, [Prove] has the leader's answers carry a proof, for
 // clients that ask by a challenge in the header Leader-Challenge; an [Asker]

@@ -18,19 +18,19 @@ const Header = "Leader-Proof"
 var ErrRedirected = errors.New("httpproof: redirected to another host")
 
 // A Transport is an http.RoundTripper that shows a proof with each request. The
-// request's context must be that of a term, or descend from one:
+// request's context must be a term's, or descend from one:
 //
 //	client := &http.Client{Transport: &httpproof.Transport{Signer: signer, Audience: "billing"}}
 //	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
 //
-// A request whose proof cannot be signed is not sent, and its error is that of
-// proof.Signer.Sign. The proof goes to the host of the first request, and not
-// where that redirects to. A Transport may be used concurrently.
+// A request whose proof cannot be signed is not sent, and its error is the
+// error of proof.Signer.Sign. The proof goes to the host of the first request,
+// and not to the target of a redirect. A Transport may be used concurrently.
 type Transport struct {
 	// Signer signs the proofs. Required.
 	Signer *proof.Signer
-	// Audience is whom they are for: the VerifierOptions.Audience of the
-	// service. Empty: for everyone.
+	// Audience is the VerifierOptions.Audience of the service. If empty, the
+	// proof is valid for any audience.
 	Audience string
 	// Base sends the requests. Nil: http.DefaultTransport.
 	Base http.RoundTripper
@@ -60,9 +60,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// answered is the request that was answered, as whoever follows a redirect has
-// to know it, whatever Base has made of it. What Base says of the answer in its
-// context, such as who gave it, stays.
+// answered sets the request that was answered, which a client needs to follow a
+// redirect, whatever Base has made of it. Values that Base put into the
+// answer's context, such as who gave it, stay.
 func answered(r *http.Request, resp *http.Response) *http.Request {
 	if resp.Request == nil {
 		return r
@@ -75,8 +75,8 @@ func (t *Transport) prove(r *http.Request) (string, error) {
 	// host.
 	if r.Response != nil {
 		if r.Response.Request == nil {
-			// Whoever sends requests by way of us has taken it out.
-			return "", fmt.Errorf("%w, as far as is known: nothing says from where to %s", ErrRedirected, r.URL.Host)
+			// A transport of the caller has taken it out.
+			return "", fmt.Errorf("%w, as far as is known: the response does not contain the origin of the redirect to %s", ErrRedirected, r.URL.Host)
 		}
 		before := r.Response.Request.URL
 		if before.Host != r.URL.Host || before.Scheme != r.URL.Scheme {
@@ -108,7 +108,7 @@ func Require(v *proof.Verifier) func(http.Handler) http.Handler {
 				return
 			}
 			defer leave()
-			// What forwards the request must not forward the proof.
+			// A handler that forwards the request must not forward the proof.
 			r = r.Clone(work)
 			r.Header.Del(Header)
 			next.ServeHTTP(w, r)
@@ -136,8 +136,8 @@ type problem struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Refuse answers a request that err turned away, as the package documentation
-// says. Nothing must have been written to w before.
+// Refuse answers a request that err turned away, as documented for the package.
+// Nothing must have been written to w before.
 func Refuse(w http.ResponseWriter, err error) {
 	p := problem{Status: http.StatusForbidden}
 	switch {
@@ -148,7 +148,7 @@ func Refuse(w http.ResponseWriter, err error) {
 	case errors.Is(err, proof.ErrNotYet):
 		p.Title, p.Detail = "Proof from the future", err.Error()
 	case errors.Is(err, proof.ErrInvalid):
-		// What exactly is wrong helps those most who try things out.
+		// Details would mostly help an attacker.
 		p.Title = "Invalid proof"
 	default:
 		httpfence.Refuse(w, err)
@@ -157,5 +157,5 @@ func Refuse(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // a client that left need not be told
+	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // a client that left needs no answer
 }

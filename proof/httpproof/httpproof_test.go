@@ -264,8 +264,8 @@ func TestTransportShowsAProofToItsHostAlone(t *testing.T) {
 	}
 }
 
-// A forgetful transport sends requests, and does not say which one was
-// answered, as http.RoundTripper does not ask it to.
+// A forgetful transport sends requests, and does not set Response.Request,
+// which http.RoundTripper does not require.
 type forgetful struct{ base http.RoundTripper }
 
 func (f forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -276,7 +276,7 @@ func (f forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func TestAProofStaysAtItsHostWhateverTheTransportSays(t *testing.T) {
+func TestProofIsSentToItsHostAlone(t *testing.T) {
 	e, ctx := leading(t)
 	s := newService(t, proof.VerifierOptions{})
 	var shown atomic.Int32

@@ -10,16 +10,16 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/preference"
 )
 
-// A seat is one role of a manager. It is the supervisor of the role's
+// A candidacy is one role of a manager. It is the supervisor of the role's
 // candidate: here the two meet.
-type seat struct {
+type candidacy struct {
 	m      *Manager
 	c      *engine.Candidate
 	name   string
 	own    preference.Standing // of our candidate
 	policy preference.Policy
 
-	// What the check before Start found.
+	// The findings of the check before Start.
 	conditions engine.Conditions
 	unready    error
 
@@ -30,12 +30,12 @@ type seat struct {
 	going bool               // being removed
 	hold  hold
 	shown shown
-	// full: the candidate was told not to campaign, for want of room.
+	// full: the candidate was asked not to campaign, for want of room.
 	full bool
 	// yielding is since when a vacancy is left to others; zero if it is not.
 	yielding time.Time
-	// leader is who leads, if it is another; last is the last one of whom that
-	// was known.
+	// leader is who leads, if it is another; last is the last known leader
+	// other than this instance.
 	leader, last string
 	standing     preference.Standing // of leader
 	term         uint64
@@ -67,8 +67,8 @@ func holdOf(s *machine.State) hold {
 	}
 }
 
-// shown is what readers were shown of a role, as far as they are told of its
-// change.
+// shown is the part of a role's state that readers were shown and whose changes
+// they are notified of.
 type shown struct {
 	engine.View
 
@@ -78,7 +78,7 @@ type shown struct {
 }
 
 // launch starts the candidate after the check.
-func (s *seat) launch(ctx context.Context) error {
+func (s *candidacy) launch(ctx context.Context) error {
 	if err := s.c.ClaimStart(); err != nil {
 		return err
 	}
@@ -87,37 +87,53 @@ func (s *seat) launch(ctx context.Context) error {
 
 // join starts the candidate of a role that was added to a running manager. It
 // ends with the manager's context; call bounds the start alone.
-func (s *seat) join(call context.Context) error {
+func (s *candidacy) join(call context.Context) error {
 	ctx, cancel := context.WithCancel(s.m.parent)
-	s.m.mu.Lock()
-	s.end = cancel
-	s.m.mu.Unlock()
-	bound := context.AfterFunc(call, cancel)
-	err := s.c.Start(ctx)
-	if !bound() && err == nil {
-		return call.Err()
+	s.m.step(func() { s.end = cancel })
+	if err := s.c.ClaimStart(); err != nil {
+		return err
 	}
-	return err
+	s.conditions, s.unready = s.check(call)
+	if call.Err() != nil {
+		cancel()
+	}
+	if err := s.c.Proceed(ctx, s.conditions, s.unready); err != nil {
+		return err
+	}
+	return call.Err()
+}
+
+// check has the store checked, until call or the manager ends.
+func (s *candidacy) check(call context.Context) (engine.Conditions, error) {
+	ctx, cancel := context.WithCancel(call)
+	defer cancel()
+	defer context.AfterFunc(s.m.health, cancel)()
+	defer context.AfterFunc(s.m.parent, cancel)()
+	return s.c.CheckStore(ctx)
 }
 
 // Admit implements engine.Supervisor. It objects to a claim for which there is
 // no room, and asks for a wait before one that is better left to others.
-func (s *seat) Admit(next *machine.State) (wait time.Duration, room bool) {
+func (s *candidacy) Admit(next *machine.State) (wait time.Duration, room bool) {
 	h := holdOf(next)
 	if h == s.hold {
 		return 0, true
 	}
+	room = true
+	s.m.step(func() { wait, room = s.admit(next, h) })
+	return wait, room
+}
+
+func (s *candidacy) admit(next *machine.State, h hold) (wait time.Duration, room bool) {
 	m := s.m
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if s.hold == vacant && h == held {
 		if m.isFull() {
 			s.full = true
 			m.nudge()
 			return 0, false
 		}
-		// Whom the last leader named has asked for the role, or was asked to
-		// have it.
+		// The instance that the last leader named as successor, because it
+		// asked for the role or was asked to have it.
 		if v := &next.View; v.Kind != machine.Vacant || v.Rec.Successor != m.cfg.InstanceID {
 			now := time.Now()
 			wait = max(m.yield(s, now), m.reserved(s, now))
@@ -131,92 +147,88 @@ func (s *seat) Admit(next *machine.State) (wait time.Duration, room bool) {
 }
 
 // Settle implements engine.Supervisor.
-func (s *seat) Settle(next *machine.State) {
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
-	s.m.settle(s, holdOf(next))
+func (s *candidacy) Settle(next *machine.State) {
+	s.m.step(func() { s.m.settle(s, holdOf(next)) })
 }
 
 // Gives implements engine.Supervisor: nobody is given a role that would leave
 // this instance with fewer than the other.
-func (s *seat) Gives(have int) bool {
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
-	if s.hold != held || have > s.m.leading-2 {
-		return false
-	}
-	s.m.settle(s, leaving)
-	return true
+func (s *candidacy) Gives(have int) (gives bool) {
+	s.m.step(func() {
+		if gives = s.hold == held && have <= s.m.leading-2; gives {
+			s.m.settle(s, leaving)
+		}
+	})
+	return gives
 }
 
 // Asks implements engine.Supervisor: no more roles are asked for than there is
 // room for. A leader that refuses does not answer, so that what it was asked
 // for counts for a TTL.
-func (s *seat) Asks(term uint64) bool {
-	m := s.m
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	if s.hold != vacant || s.going || !m.hasRoomFor(s, now) {
-		return false
-	}
-	s.asked = &pull{s: s, term: term, until: now.Add(m.cfg.TTL)}
-	return true
+func (s *candidacy) Asks(term uint64) (asks bool) {
+	s.m.step(func() {
+		now := time.Now()
+		if asks = s.hold == vacant && !s.going && s.m.hasRoomFor(s, now); asks {
+			s.asked = &pull{s: s, term: term, until: now.Add(s.m.cfg.TTL)}
+		}
+	})
+	return asks
 }
 
 // Stepped implements engine.Supervisor.
-func (s *seat) Stepped(v engine.View, info leadership.Info) {
+func (s *candidacy) Stepped(v engine.View, info leadership.Info) {
 	now := shown{v, info.ID, info.Term, info.Reason}
 	if now == s.shown {
 		return
 	}
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
-	s.shown = now
-	s.m.list(s, info)
-	s.m.publish(s)
-	s.m.nudge()
+	s.m.step(func() {
+		s.shown = now
+		s.m.list(s, info)
+		s.m.publish(s)
+		s.m.nudge()
+	})
 }
 
-// Ended implements engine.Supervisor. The manager hears no more of who leads
-// the role, so that the role is neither counted nor asked for: it would be
-// handed over to nobody. Its room is left to other roles when its work has
-// returned, of which no loop tells any more.
-func (s *seat) Ended(closed bool) {
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
-	if s.c.Working() == nil {
-		s.m.settle(s, vacant)
-	} else {
-		s.m.settle(s, leaving)
-		s.m.tasks.Go(func() { s.m.afterWork(s, "leaving a role", s.left) })
-	}
-	if closed {
-		s.m.hearClosed()
-	}
-	s.m.unlist(s)
-	s.m.nudge()
+// Ended implements engine.Supervisor. The manager no longer hears who leads the
+// role, so it neither counts the role nor asks for it: the role would be handed
+// over to an ended election. Other roles get its room when its work has
+// returned, which no loop reports any more.
+func (s *candidacy) Ended(closed bool) {
+	s.m.step(func() {
+		if s.c.Working() == nil {
+			s.m.settle(s, vacant)
+		} else {
+			s.m.settle(s, leaving)
+			s.m.tasks.Go(func() { s.m.afterWork(s, "leaving a role", s.left) })
+		}
+		if closed {
+			s.m.hearClosed()
+		}
+		s.m.unlist(s)
+		s.m.nudge()
+	})
 }
 
 // left takes in that the work of an election that has ended has returned.
-func (s *seat) left() {
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
-	s.m.settle(s, vacant)
-	s.m.nudge()
+func (s *candidacy) left() {
+	s.m.step(func() {
+		s.m.settle(s, vacant)
+		s.m.nudge()
+	})
 }
 
 // maxWarnings is how many warnings a manager remembers to have reported.
 const maxWarnings = 256
 
 // Warns implements engine.Supervisor.
-func (s *seat) Warns(text string) bool {
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
-	_, said := s.m.warnings[text]
-	if len(s.m.warnings) >= maxWarnings {
-		clear(s.m.warnings) // names of others stand in them, of which there is no end
-	}
-	s.m.warnings[text] = struct{}{}
+func (s *candidacy) Warns(text string) bool {
+	said := false
+	s.m.step(func() {
+		_, said = s.m.warnings[text]
+		if len(s.m.warnings) >= maxWarnings {
+			clear(s.m.warnings) // they contain names of other instances, which are unlimited in number
+		}
+		s.m.warnings[text] = struct{}{}
+	})
 	return !said
 }

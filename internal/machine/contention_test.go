@@ -29,7 +29,7 @@ func TestTheWindowsThatSpreadCandidates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := step{m: &Machine{ID: "a", TTL: c.ttl, Yield: 40 * ms}, s: &c.s, ev: &Event{Rand: math.MaxUint64}}
 			near := func(got, want time.Duration) bool { return got <= want && got >= want-time.Microsecond }
-			if got := s.spread(); !near(got, c.vacancy) {
+			if got := s.vacancyDelay(); !near(got, c.vacancy) {
 				t.Errorf("at a vacancy up to %v, want %v", got, c.vacancy)
 			}
 			if got := s.expirySpread(); !near(got, c.expiry) {
@@ -90,8 +90,9 @@ func TestALostRaceWidensTheWindow(t *testing.T) {
 	}
 }
 
-// Who hears of the winner before it has claimed had too wide a window if half
-// of it was over. Half a millisecond is none.
+// A candidate that hears of the winner before it has claimed had too wide a
+// window if half of the window was over. Half a millisecond is too short to
+// count.
 func TestAWinnerThatComesLateNarrowsTheWindow(t *testing.T) {
 	const ms = time.Millisecond
 	held := Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: time.Second, Term: 3}}
@@ -164,7 +165,7 @@ func newHerd(rng *rand.Rand, n int, keep func(*State)) *herd {
 	return h
 }
 
-// enter has a candidate start anew.
+// enter restarts a candidate.
 func (h *herd) enter(i int) {
 	h.cs[i] = State{}
 	h.step(i, Event{Kind: Start})
@@ -271,8 +272,8 @@ func (h *herd) leave(stop bool) successions {
 	}, 200*time.Millisecond, 0)
 }
 
-// die has one leader after another die, and be replaced. What its successor
-// takes is counted from the end of its lease.
+// die makes one leader after another die and be replaced. The successor's delay
+// is counted from the end of the lease.
 func (h *herd) die() successions {
 	return h.successions(func(i int) {
 		h.cs[i] = State{}
@@ -317,7 +318,8 @@ func TestFewClaimHoweverMany(t *testing.T) {
 				t.Errorf("%d candidates, %s: %+v", n, what, got)
 			}
 		}
-		if die.claims > 30 || die.took > 60*time.Millisecond {
+		// With equal chances for all delays, 7 to 9 of 200 claim at a crash.
+		if die.claims > 4 || die.took > 60*time.Millisecond {
 			t.Errorf("%d candidates, crashes: %+v", n, die)
 		}
 	}

@@ -1,8 +1,9 @@
 package machine
 
 import (
-	"math"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/backoff"
 )
 
 // This file chooses the random delays that keep many candidates from claiming
@@ -30,22 +31,21 @@ const (
 	// windowShare bounds every window, as a part of the TTL: so much longer may
 	// nobody lead for the sake of fewer claims.
 	windowShare = 20
-	// crowd is the number of candidates up to which skewed keeps the first of
-	// them apart from the next.
-	crowd = 1000
 )
 
 // expirySpread is the delay at an expired lease, beyond the lease.
 func (c *step) expirySpread() time.Duration {
-	return skewed(c.ev.Rand, c.within(max(min(expiryWindow, c.m.TTL/expiryShare), c.s.Window)))
+	return backoff.Skewed(unit(c.ev.Rand), c.within(max(min(expiryWindow, c.m.TTL/expiryShare), c.s.Window)))
 }
 
-// spread is the delay at a vacancy.
-func (c *step) spread() time.Duration { return skewed(c.ev.Rand, c.within(c.s.Window)) }
+// vacancyDelay is the delay at a vacancy.
+func (c *step) vacancyDelay() time.Duration {
+	return backoff.Skewed(unit(c.ev.Rand), c.within(c.s.Window))
+}
 
-// lost takes in a race for the register that was lost, took so long, and was
-// not that of a start. Perhaps hundreds were started at once, which says
-// nothing of the next vacancy.
+// lost counts a lost race for the register, which took the given time and was
+// not the race of a start. At a start, hundreds may compete, which does not
+// predict the next vacancy.
 func (c *step) lost(took time.Duration) {
 	c.s.Window = min(max(2*c.s.Window, contentionTrips*took), c.m.TTL/windowShare)
 }
@@ -68,19 +68,6 @@ func (c *step) within(window time.Duration) time.Duration {
 		return min(window, c.m.Yield/2)
 	}
 	return window
-}
-
-// skewed picks a delay in window such that few of many who pick are early: of
-// up to crowd candidates, about as many follow the first within a given time as
-// of ten. With equal chances for all delays, each of a thousand would have a
-// hundred others on its heels.
-//
-// It is the continuous form of Sift's geometric choice of slots (Tay, Jamieson,
-// Balakrishnan: Collision-minimizing CSMA and its applications to wireless
-// sensor networks, IEEE JSAC 22, 2004), which needs not know how many there
-// are.
-func skewed(rand uint64, window time.Duration) time.Duration {
-	return time.Duration(math.Log1p(unit(rand)*(crowd-1)) / math.Log(crowd) * float64(window))
 }
 
 func (c *step) uniform(window time.Duration) time.Duration {

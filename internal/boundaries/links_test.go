@@ -1,0 +1,86 @@
+package boundaries
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// pages returns the Markdown pages of the repository.
+func pages(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == "testdata" || strings.HasPrefix(name, ".") && name != ".." && name != ".github"):
+			return fs.SkipDir
+		case !d.IsDir() && filepath.Ext(name) == ".md":
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+var (
+	codeBlock = regexp.MustCompile("(?ms)^ *```.*?\\n *```")
+	inlined   = regexp.MustCompile("`[^`\\n]*`")
+	link      = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"`)
+	heading   = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *$`)
+	anchorTag = regexp.MustCompile(`<a (?:id|name)="([^"]+)"`)
+	dropped   = regexp.MustCompile(`[^\pL\pN_\- ]`)
+	linkText  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+)
+
+// anchors returns the fragments that a page has on GitHub.
+func anchors(page string) map[string]bool {
+	found := map[string]bool{}
+	for _, h := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
+		text := linkText.ReplaceAllString(h[1], "$1")
+		found[strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(text), ""), " ", "-")] = true
+	}
+	for _, a := range anchorTag.FindAllStringSubmatch(page, -1) {
+		found[a[1]] = true
+	}
+	return found
+}
+
+func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
+	links := 0
+	for _, file := range pages(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(inlined.ReplaceAllString(codeBlock.ReplaceAllString(string(text), ""), ""), -1) {
+			target := m[1] + m[2]
+			if strings.Contains(target, ":") {
+				continue // of another site
+			}
+			links++
+			path, fragment, _ := strings.Cut(target, "#")
+			to := file
+			if path != "" {
+				to = filepath.Join(filepath.Dir(file), filepath.FromSlash(path))
+			}
+			page, err := os.ReadFile(to)
+			if info, statErr := os.Stat(to); statErr != nil || !info.IsDir() && err != nil {
+				t.Errorf("%s: link to %s: no such file", file, target)
+				continue
+			}
+			if fragment != "" && filepath.Ext(to) == ".md" && !anchors(string(page))[fragment] {
+				t.Errorf("%s: link to %s: no such heading", file, target)
+			}
+		}
+	}
+	if links < 300 {
+		t.Errorf("%d links were found: the pages are not read as they should be", links)
+	}
+}
