@@ -26,7 +26,7 @@ func always(which string, err error) func(string) error {
 	}
 }
 
-func TestWhatFailsForAFollowerIsPaced(t *testing.T) {
+func TestFailuresOfAFollowerArePaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		err         error
 		first, most int
@@ -59,7 +59,7 @@ func TestWhatFailsForAFollowerIsPaced(t *testing.T) {
 }
 
 // The entry of another is in its place, and cannot be removed.
-func TestWhatACandidateCannotRemoveIsPaced(t *testing.T) {
+func TestFailedRemovalsOfACandidateArePaced(t *testing.T) {
 	for name, err := range map[string]error{
 		"others are always ahead":    discovery.ErrChanged,
 		"the system is out of order": errors.New("503"),
@@ -107,9 +107,9 @@ func TestAFollowerPacesRepairs(t *testing.T) {
 	})
 }
 
-// The leader died while the follower was cut off, and so did the one after it,
-// of which the follower has never heard. What it finds when it is back may be
-// of any age.
+// The leader died while the follower was cut off, and so did its successor, of
+// which the follower knows nothing. The record that it finds when it is back
+// may be of any age.
 func TestARecordThatIsFoundAfterAnInterruptionIsNotAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
@@ -200,7 +200,7 @@ func TestAFollowerReportsThatItCannotObserve(t *testing.T) {
 }
 
 // The call takes longer than the window, and the term goes on.
-func TestACallThatIsTooSlowForTheWindowIsNotSaidToBeOver(t *testing.T) {
+func TestACallThatIsTooSlowForTheWindowIsNotReportedAsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
 		a := g.join("a", deaf{s})

@@ -6,34 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/internal/shield"
 )
-
-// A caller makes the calls of one keeper to a system, and tells what comes of
-// them. One goroutine owns all but what mu guards.
-type caller struct {
-	system  Announcer
-	opts    Options
-	news    chan struct{} // who leads has changed
-	touched chan struct{} // the system's watch says that something has
-
-	mu     sync.Mutex
-	flight flight
-
-	failures int       // in a row
-	logged   time.Time // when the latest line of one was written
-	repairs  int       // in a row
-	calm     time.Time // before which the watch's news wait
-	stop     func()    // ends the watch
-}
-
-func newCaller(system Announcer, opts Options) caller {
-	return caller{system: system, opts: opts.withDefaults(), news: make(chan struct{}, 1), touched: make(chan struct{}, 1)}
-}
 
 // A flight is a call on behalf of a term.
 type flight struct {
@@ -54,22 +31,19 @@ var (
 
 // land ends a call on behalf of another term than the one in which somebody
 // leads, if somebody does. The caller holds mu.
-func (k *caller) land(term uint64, led bool) {
-	if f := k.flight; f.cancel != nil && (!led || term != f.term) {
+func (k *keeper) land() {
+	if f := k.flight; f.cancel != nil && (k.leader.Instance == "" || k.leader.Term != f.term) {
 		f.cancel(errOver)
 	}
 }
 
-// during returns a context that ends with the trust window or the term. stands
-// reports whether the term goes on; it is called with mu held.
-func (k *caller) during(ctx context.Context, term uint64, until time.Time, stands func() bool) (_ context.Context, done func()) {
+// during returns a context that ends with the trust window or the term.
+func (k *keeper) during(ctx context.Context, term uint64, until time.Time) (_ context.Context, done func()) {
 	ctx, stop := context.WithDeadlineCause(ctx, until, errClosed)
 	ctx, cancel := context.WithCancelCause(ctx)
 	k.mu.Lock()
 	k.flight = flight{term, cancel}
-	if !stands() {
-		cancel(errOver)
-	}
+	k.land()
 	k.mu.Unlock()
 	return ctx, func() {
 		k.mu.Lock()
@@ -88,9 +62,9 @@ func poke(c chan struct{}) {
 	}
 }
 
-// await waits for something to do, and reports false at the end. Of what the
-// watch tells it hears only when it is calm again.
-func (k *caller) await(ctx context.Context, ended <-chan struct{}, delay time.Duration) bool {
+// await waits for something to do, and reports false at the end. It learns of
+// changes that the watch reports only when the watch is calm again.
+func (k *keeper) await(ctx context.Context, ended <-chan struct{}, delay time.Duration) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	until := time.Now().Add(delay)
@@ -118,7 +92,7 @@ func (k *caller) await(ctx context.Context, ended <-chan struct{}, delay time.Du
 
 // between is the time from one look to the next while somebody leads whose
 // trust window is of that length.
-func (k *caller) between(window time.Duration) time.Duration {
+func (k *keeper) between(window time.Duration) time.Duration {
 	own := min(max(window/3, minInterval), maxInterval)
 	if _, expires := k.system.(Refresher); expires && window > 0 {
 		return min(cmp.Or(k.opts.Interval, own), own)
@@ -129,9 +103,9 @@ func (k *caller) between(window time.Duration) time.Duration {
 // errTimeout ends calls that take too long.
 var errTimeout = errors.New("discovery: the system did not answer in time")
 
-// call makes one call to the system. It has a goroutine of its own, which an
-// adapter may end.
-func (k *caller) call(ctx context.Context, f func(context.Context) error) (err error) {
+// call makes one call to the system. It runs the call on a separate goroutine,
+// which an adapter may end.
+func (k *keeper) call(ctx context.Context, f func(context.Context) error) (err error) {
 	if ctx.Err() != nil {
 		return ended(ctx, nil) // no adapter is relied on to look first
 	}
@@ -152,8 +126,9 @@ func (k *caller) call(ctx context.Context, f func(context.Context) error) (err e
 	return err
 }
 
-// ended says why a call did not last until its answer came. An adapter's own
-// context.Canceled says nothing: its client may have been closed.
+// ended returns why a call did not last until its answer came. An adapter's own
+// context.Canceled is no evidence that ctx ended: its client may have been
+// closed.
 func ended(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {
@@ -168,7 +143,7 @@ func ended(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-func (k *caller) look(ctx context.Context, group string) (s Standing, err error) {
+func (k *keeper) look(ctx context.Context, group string) (s Standing, err error) {
 	err = k.call(ctx, func(ctx context.Context) (err error) {
 		s, err = k.system.Look(ctx, group)
 		return err
@@ -179,22 +154,22 @@ func (k *caller) look(ctx context.Context, group string) (s Standing, err error)
 // swift is how often in a row one looks again at once when somebody was faster.
 const swift = 2
 
-// cancelled reports whether a call was given up since something else is to be
-// done now. over reports whether the term has ended on whose behalf it was.
-func cancelled(err error, over func() bool) bool {
-	if errors.Is(err, errOver) || errors.Is(err, errClosed) {
-		return over()
+// failed notes a failure, and returns when to try again: at once if the call
+// was given up since something else is to be done now.
+func (k *keeper) failed(what string, e Entry, err error) time.Duration {
+	switch {
+	case errors.Is(err, errOver), errors.Is(err, errClosed):
+		if v := k.view(); !v.leads || v.Term != e.Term {
+			return 0
+		}
+	case errors.Is(err, errStopped):
+		return 0
 	}
-	return errors.Is(err, errStopped)
-}
-
-// failed takes in a failure, and returns when to try again.
-func (k *caller) failed(what string, e Entry, err error, policy backoff.Policy) time.Duration {
 	k.failures++
 	if errors.Is(err, ErrChanged) && k.failures <= swift {
 		return 0 // somebody was faster, as the last leader is that withdraws
 	}
-	delay := policy.After(k.failures)
+	delay := k.policy().After(k.failures)
 	k.calm = time.Now().Add(delay)
 	if !errors.Is(err, ErrChanged) || k.failures > 2*swift {
 		k.tell(Event{Kind: Failed, Entry: e, Err: fmt.Errorf("%s: %w", what, err)})
@@ -205,13 +180,13 @@ func (k *caller) failed(what string, e Entry, err error, policy backoff.Policy) 
 // repaired notes that an entry was announced again, and has the watch's news
 // wait the longer the more often that was so in a row: others may undo it again
 // and again.
-func (k *caller) repaired(policy backoff.Policy) {
+func (k *keeper) repaired() {
 	k.repairs++
-	k.calm = time.Now().Add(policy.After(k.repairs))
+	k.calm = time.Now().Add(k.policy().After(k.repairs))
 }
 
-// watch has the system tell of changes, if it can, until unwatch is called.
-func (k *caller) watch(group string) {
+// watch makes the system report changes, if it can, until unwatch is called.
+func (k *keeper) watch(group string) {
 	w, ok := k.system.(Watcher)
 	if !ok || k.stop != nil {
 		return
@@ -225,7 +200,7 @@ func (k *caller) watch(group string) {
 		for n := 1; ; n++ {
 			begun := time.Now()
 			k.watchOnce(ctx, w, group)
-			poke(k.touched) // what changes from now on is not told
+			poke(k.touched) // the watch ended, so later changes are not reported
 			if time.Since(begun) > patrol {
 				n = 1
 			}
@@ -238,7 +213,7 @@ func (k *caller) watch(group string) {
 }
 
 // watchOnce runs one watch to its end, in a goroutine that an adapter may end.
-func (k *caller) watchOnce(ctx context.Context, w Watcher, group string) {
+func (k *keeper) watchOnce(ctx context.Context, w Watcher, group string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -253,12 +228,12 @@ func (k *caller) watchOnce(ctx context.Context, w Watcher, group string) {
 	<-done
 }
 
-func (k *caller) panicked(what string, value any, stack []byte) {
+func (k *keeper) panicked(what string, value any, stack []byte) {
 	k.opts.Logger.Error("a panic was caught", "in", what, "value", fmt.Sprint(shield.Value(value)), "stack", string(stack))
 }
 
 // unwatch ends the watch.
-func (k *caller) unwatch() {
+func (k *keeper) unwatch() {
 	if k.stop != nil {
 		k.stop()
 		k.stop = nil
@@ -266,7 +241,7 @@ func (k *caller) unwatch() {
 }
 
 // tell reports an event.
-func (k *caller) tell(ev Event) {
+func (k *keeper) tell(ev Event) {
 	k.log(ev)
 	if k.opts.Report == nil {
 		return
@@ -281,12 +256,12 @@ func (k *caller) tell(ev Event) {
 	<-done
 }
 
-// again is how often the log is told of failures that go on.
+// again is the interval between log lines about failures that go on.
 const again = time.Minute
 
-// log tells the logger of an event. Calls fail once a second while a system is
+// log writes an event to the logger. Calls fail once a second while a system is
 // down, which may be all night.
-func (k *caller) log(ev Event) {
+func (k *keeper) log(ev Event) {
 	level := slog.LevelInfo
 	switch ev.Kind {
 	case Failed:

@@ -49,7 +49,7 @@ func (b *board) change(e discovery.Entry, stands discovery.Standing, what string
 }
 
 // A candidate of leader.Run keeps its entry while it leads. The adapter here is
-// one for a system of one's own.
+// for a custom system.
 func ExampleKeep() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -86,8 +86,8 @@ func ExampleKeep() {
 	// <nil>
 }
 
-// The candidates announce nothing, as those of other programs. Somebody follows
-// them.
+// The candidates announce nothing, as candidates of other programs. A follower
+// announces them.
 func ExampleFollowWithStore() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

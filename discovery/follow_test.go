@@ -37,7 +37,7 @@ func (f *follower) stop() {
 	f.ended <- nil
 }
 
-// follow follows the group over a connection of its own.
+// follow follows the group over a separate connection.
 func (s *stage) follow(id string, a discovery.Announcer) *follower {
 	s.t.Helper()
 	return s.followBy(s.group.Store(id), a)
@@ -61,7 +61,7 @@ func (s *stage) followEvery(interval time.Duration, st store.Store, a discovery.
 	return f
 }
 
-func TestAFollowerAnnouncesWhomItHearsOf(t *testing.T) {
+func TestAFollowerAnnouncesTheLeaderThatItObserves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
 		f := g.follow("x", s)
@@ -71,7 +71,7 @@ func TestAFollowerAnnouncesWhomItHearsOf(t *testing.T) {
 			Meta: map[string]string{"zone": "x"},
 		}
 		if e := s.stands(); !e.Same(want) || e.TTL <= 0 || e.TTL > lease/2 {
-			t.Fatalf("%+v stands, want %+v", e, want)
+			t.Fatalf("%+v is stored, want %+v", e, want)
 		}
 		b := g.stand("b")
 		begun := time.Now()
@@ -97,7 +97,7 @@ func TestAFollowerAnnouncesWhomItHearsOf(t *testing.T) {
 	})
 }
 
-// Nobody else is left: the follower alone removes the entry.
+// No other candidate is left: the follower alone removes the entry.
 func TestADeadLeadersEntryGoesWithItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
@@ -123,7 +123,7 @@ func TestAFollowerThatIsCutOffRemovesNothing(t *testing.T) {
 		pass(5 * time.Minute)
 		demand(t, s, "a")
 		if f.count(discovery.Failed) == 0 {
-			t.Error("it told nobody")
+			t.Error("no event was reported")
 		}
 		g.group.Store("x").Reconnect()
 		pass(time.Minute)
@@ -142,7 +142,7 @@ func TestAFollowerThatIsCutOffRemovesNothing(t *testing.T) {
 	})
 }
 
-// A mute store tells of no change, and may answer reads from a replica that is
+// A mute store reports no change, and may answer reads from a replica that is
 // behind as far.
 type mute struct {
 	store.Store
@@ -228,7 +228,7 @@ func TestARecordThatIsFoundIsAnnouncedWhenItIsRenewed(t *testing.T) {
 	})
 }
 
-func TestWhatALeaderThatDiedBeforeLeftIsRemoved(t *testing.T) {
+func TestTheEntryOfALeaderThatDiedBeforeIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
 		a := g.stand("a")
@@ -318,7 +318,7 @@ func TestAFollowerRepairsWithTheNextRenewal(t *testing.T) {
 				tamper(s)
 				pass(2200 * time.Millisecond) // a look, and a renewal
 				if e := s.stands(); !e.Same(before) || s.damaged {
-					t.Errorf("%+v stands, want %+v", e, before)
+					t.Errorf("%+v is stored, want %+v", e, before)
 				}
 				if f.count(discovery.Repaired) != 1 {
 					t.Error("not reported")
@@ -328,7 +328,7 @@ func TestAFollowerRepairsWithTheNextRenewal(t *testing.T) {
 	}
 }
 
-func TestWhoWroteAnEntryThatExpiresRefreshesIt(t *testing.T) {
+func TestTheWriterOfAnExpiringEntryRefreshesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{mortal: true}, newStage(t)
 		x, y := g.follow("x", watchedMortal{mortal{s}}), g.follow("y", watchedMortal{mortal{s}})
@@ -422,7 +422,8 @@ func TestAFollowerLeavesALaterTermAlone(t *testing.T) {
 	})
 }
 
-// Its bytes reach the system when the term is over and another's entry stands.
+// Its bytes reach the system when the term is over and another's entry is
+// there.
 func TestAFollowersLateWriteReplacesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
@@ -479,8 +480,8 @@ func TestFollowRefusesWhatItCannotFollow(t *testing.T) {
 	}
 }
 
-// One that finds itself unfit says so: its term is over although nobody asked
-// for that.
+// A leader that finds itself unfit reports it: its term is over although it was
+// not asked to end.
 func TestAnUnfitLeadersEntryGoesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
@@ -509,7 +510,7 @@ func TestAnUnfitLeadersEntryGoesAtOnce(t *testing.T) {
 	})
 }
 
-// What others wrote over the record, or deleted, says nothing of the leader.
+// A record that others overwrote or deleted proves nothing about the leader.
 func TestAFollowerMakesNothingOfARecordThatOthersDestroy(t *testing.T) {
 	for name, value := range map[string][]byte{"overwritten": []byte("?"), "deleted": nil} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 const ttl = 3 * time.Second
 
 // A system is a discovery system as simple as one can be: one entry, with a
-// version, that may expire. What the adapters make of real ones is tested in
+// version, that may expire. The adapters to real systems are tested in
 // test/labs/stores.
 type system struct {
 	mu       sync.Mutex
@@ -288,7 +288,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestTheLeadersEntryStandsFromPromotionToLoss(t *testing.T) {
+func TestTheLeadersEntryLastsFromPromotionToLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
 		a := g.join("a", s)
@@ -298,7 +298,7 @@ func TestTheLeadersEntryStandsFromPromotionToLoss(t *testing.T) {
 			Meta: map[string]string{"zone": "x"},
 		}
 		if !e.Same(want) || e.TTL <= 0 || e.TTL > ttl/2 {
-			t.Fatalf("%+v stands, want %+v", e, want)
+			t.Fatalf("%+v is stored, want %+v", e, want)
 		}
 		g.join("b", s)
 		begun := time.Now()
@@ -355,7 +355,8 @@ func TestACutOffLeaderWithdrawsWhenItsWindowCloses(t *testing.T) {
 	})
 }
 
-// A slept election is that of a machine that was suspended within its window.
+// A slept election behaves as on a machine that was suspended within its
+// window.
 type slept struct {
 	*leadertest.Election
 
@@ -540,7 +541,7 @@ func TestOthersRemoveItWhenTheirStoreIsBack(t *testing.T) {
 		dead.fail(func(string) error { return errors.New("no route to host") })
 		a.CutOff()
 		g.group.Store("b").CutOff()
-		pass(2 * ttl)
+		pass(3 * ttl) // until its claim, if it makes one, has timed out
 		demand(t, s, "a")
 		if b.Status().LastError == nil {
 			t.Fatal("its store is well")
@@ -550,8 +551,8 @@ func TestOthersRemoveItWhenTheirStoreIsBack(t *testing.T) {
 		g.group.Store("b").Reconnect()
 		failed := b.Status().LastErrorAt
 		pass(time.Until(failed.Add(10 * time.Second)))
-		// It may not have heard yet, unless it had made a claim when it was cut
-		// off, of which its store has told it since.
+		// It may not know yet, unless it had made a claim when it was cut off,
+		// which its store has answered since.
 		if b.Status().LastError != nil {
 			demand(t, s, "a")
 		}
@@ -623,7 +624,7 @@ func tampering() map[string]func(*system) {
 	}
 }
 
-func TestWhatOthersChangeIsRepaired(t *testing.T) {
+func TestForeignChangesAreRepaired(t *testing.T) {
 	for name, tamper := range tampering() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -633,7 +634,7 @@ func TestWhatOthersChangeIsRepaired(t *testing.T) {
 				tamper(s)
 				pass(time.Second) // a third of the window
 				if e := s.stands(); !e.Same(before) || s.damaged {
-					t.Errorf("%+v stands, want %+v", e, before)
+					t.Errorf("%+v is stored, want %+v", e, before)
 				}
 				if a.count(discovery.Repaired) != 1 {
 					t.Error("not reported")
@@ -657,7 +658,7 @@ func (w written) Look(ctx context.Context, group string) (s discovery.Standing, 
 }
 
 // Otherwise it would be announced again with each look.
-func TestWhatIsNotUTF8IsAnnouncedOnce(t *testing.T) {
+func TestInvalidUTF8IsAnnouncedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &system{}
 		g := &stage{t: t, group: leadertest.NewGroup(t, leader.ElectionConfig{
@@ -718,8 +719,8 @@ func TestALateWriteReplacesNoLaterEntry(t *testing.T) {
 	})
 }
 
-// The bytes of a leader that was frozen arrive when nothing stands in their
-// way: nobody leads.
+// The bytes of a frozen leader arrive when nothing prevents the write: there is
+// no leader.
 func TestALateWriteIsRemovedByThatLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
@@ -748,7 +749,7 @@ func TestALateWriteIsRemovedByThatLeader(t *testing.T) {
 	})
 }
 
-// An election whose goroutine is stuck, in a hook, tells nobody of the end of
+// An election whose goroutine is stuck, in a hook, does not report the end of
 // its term.
 func TestACallEndsWithTheWindowOfAnElectionThatIsStuck(t *testing.T) {
 	for range 5 {
@@ -762,7 +763,7 @@ func TestACallEndsWithTheWindowOfAnElectionThatIsStuck(t *testing.T) {
 }
 
 // endsWithAStuckElection is the test. It shows nothing where the election sees
-// its renewal in the store before the answer, which tells the hook: the window
+// its renewal in the store before the answer, which calls the hook: the window
 // is a longer one then.
 func endsWithAStuckElection(t *testing.T) (shown bool) {
 	t.Helper()
@@ -787,7 +788,7 @@ func endsWithAStuckElection(t *testing.T) (shown bool) {
 	}
 	synctest.Wait()
 	demand(t, s, "a")
-	stuck.Store(true) // the next renewal tells the hook
+	stuck.Store(true) // the next renewal calls the hook
 	e2 := s.stands()
 	e2.Address = "203.0.113.9:666"
 	late := make(chan struct{})
@@ -892,7 +893,8 @@ func TestALeaderWhoseStoreDoesNotAnswerDisplacesNothing(t *testing.T) {
 	})
 }
 
-// A deafStore tells nothing new, as a watch that has gone astray, and no error.
+// A deafStore delivers no changes, as a watch that has gone astray, and no
+// error.
 type deafStore struct {
 	*leadertest.Store
 
@@ -907,8 +909,8 @@ func (d *deafStore) Watch(ctx context.Context, keys []string, deliver func(store
 	})
 }
 
-// One that is unfit never writes, so that nothing tells it that it is the one
-// who hears no more.
+// An unfit candidate never writes, so that nothing shows it that its own watch
+// is the silent one.
 func TestAFollowerThatDoesNotHearALivingLeaderDisturbsItOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
@@ -954,7 +956,7 @@ func TestAFollowerThatKnowsThatItIsCutOffDisturbsNobody(t *testing.T) {
 	})
 }
 
-// Whom others are always ahead of does not race with them without a delay.
+// A keeper that keeps losing to others must back off.
 func TestLostRacesArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
@@ -997,8 +999,8 @@ func TestFailuresArePacedAndReported(t *testing.T) {
 	})
 }
 
-// A system that is down for a night fills no disk with it. That it is down again
-// is told at once.
+// The log of a system that is down for a night must not fill a disk. A new
+// failure is logged immediately.
 func TestAFailureThatGoesOnIsLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines

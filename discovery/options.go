@@ -12,11 +12,11 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// DefaultTimeout bounds each call to the system if the options say nothing.
+// DefaultTimeout bounds each call to the system by default.
 const DefaultTimeout = 5 * time.Second
 
-// The interval between a leader's looks follows its trust window within these
-// bounds, if the options say nothing.
+// A leader's default interval between looks follows its trust window within
+// these bounds.
 const (
 	minInterval = 50 * time.Millisecond
 	maxInterval = 10 * time.Second
@@ -25,17 +25,17 @@ const (
 // Options are the settings of [Keep] and [Follow]. The zero value is a good
 // one.
 type Options struct {
-	// Interval is how often a leader looks whether its entry stands, and
+	// Interval is how often a leader checks that its entry is there, and
 	// refreshes it where entries expire. Default: a third of the trust window,
 	// at least 50 ms and at most 10 s. It is never longer where entries expire.
 	Interval time.Duration
 	// Timeout bounds each call to the system. A leader's call ends with its
 	// trust window, too. Default: DefaultTimeout.
 	Timeout time.Duration
-	// Logger, optional, is told what changes and what fails: of failures in a
-	// row, once a minute.
+	// Logger, optional, logs changes and failures: of failures in a row, once a
+	// minute.
 	Logger *slog.Logger
-	// Report, optional, is told of every event, for counters. Its calls do not
+	// Report, optional, receives every event, for counters. Its calls do not
 	// overlap, and Keep waits for them.
 	Report func(Event)
 }
@@ -86,7 +86,8 @@ func broken(kept bool, field string, value any, rule string) error {
 type Event struct {
 	// Kind is what was done, or failed.
 	Kind Kind
-	// Entry is what was announced or withdrawn, or stands in the way.
+	// Entry is the entry that was announced or withdrawn, or that is in the
+	// way.
 	Entry Entry
 	// Err is why it failed, with Failed and Superseded.
 	Err error
@@ -97,11 +98,11 @@ type Kind string
 
 // The kinds of events.
 const (
-	Announced  Kind = "announced"  // this leader's entry stands for the first time
-	Repaired   Kind = "repaired"   // it stands again: others had changed or deleted it, or it had run out
+	Announced  Kind = "announced"  // this leader's entry is there for the first time
+	Repaired   Kind = "repaired"   // it is there again: others had changed or deleted it, or it had run out
 	Withdrawn  Kind = "withdrawn"  // this candidate's own entry was removed, since its term is over
-	Removed    Kind = "removed"    // that of another was, since its term is over
-	Superseded Kind = "superseded" // the entry of a later term stands where this leader's should
+	Removed    Kind = "removed"    // another's entry was removed, since its term is over
+	Superseded Kind = "superseded" // the entry of a later term is in the place of this leader's
 	Displaced  Kind = "displaced"  // such an entry was replaced: it is not of this group's present store
 	Failed     Kind = "failed"     // a call failed, and will be repeated
 )

@@ -33,7 +33,7 @@ func TestAFollowerThatBeginsLateAnnouncesNoneThatWasWithdrawn(t *testing.T) {
 	})
 }
 
-// It stood again, by another follower, and is gone once more.
+// Another follower announced it again, and it is gone once more.
 func TestAnEntryThatIsGoneTwiceWaitsForARenewalTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
@@ -56,8 +56,8 @@ func TestAnEntryThatIsGoneTwiceWaitsForARenewalTwice(t *testing.T) {
 	})
 }
 
-// It looks once an hour, and hears of the renewal besides.
-func TestWhatIsGoneComesBackWithTheRenewalItself(t *testing.T) {
+// It looks once an hour, and also receives the renewal.
+func TestARemovedEntryComesBackWithTheRenewalItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
 		g.followEvery(time.Hour, g.group.Store("x"), watched{s})
@@ -98,7 +98,7 @@ func TestALookThatTheWatchAsksForRefreshesNothing(t *testing.T) {
 	})
 }
 
-func TestAnIntervalIsNoLongerThanEntriesThatExpireNeed(t *testing.T) {
+func TestIntervalIsShortEnoughForExpiringEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{mortal: true}, newStage(t)
 		g.followEvery(time.Hour, g.group.Store("x"), mortal{s})
@@ -110,7 +110,8 @@ func TestAnIntervalIsNoLongerThanEntriesThatExpireNeed(t *testing.T) {
 	})
 }
 
-// What it finds tells nothing of its age, but of the terms before it.
+// A record that it finds does not show its age, but it outdates the terms
+// before it.
 func TestTheEntryOfAnEarlierTermIsRemovedForARecordThatIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
@@ -166,7 +167,7 @@ func (w watching) Watch(ctx context.Context, group string, changed func()) error
 	return watched{w.system}.Watch(ctx, group, changed)
 }
 
-func TestNobodyWatchesTheEntryOfAGroupThatNobodyLeads(t *testing.T) {
+func TestTheEntryOfALeaderlessGroupIsNotWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
 		var keeps, follows atomic.Int32
@@ -185,7 +186,7 @@ func TestNobodyWatchesTheEntryOfAGroupThatNobodyLeads(t *testing.T) {
 	})
 }
 
-// A brittle system's watches tell of nothing, and break.
+// A brittle system's watches report nothing, and break.
 type brittle struct {
 	*system
 
@@ -201,7 +202,7 @@ func (b brittle) Watch(ctx context.Context, _ string, _ func()) error {
 	}
 }
 
-func TestWhatAWatchMissesIsLookedAtWhenItBreaksAndWhenItIsBack(t *testing.T) {
+func TestMissedChangesAreReadWhenAWatchBreaksAndWhenItIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
 		b := brittle{s, make(chan struct{})}
@@ -217,7 +218,7 @@ func TestWhatAWatchMissesIsLookedAtWhenItBreaksAndWhenItIsBack(t *testing.T) {
 		repaired := func(when string) {
 			t.Helper()
 			if e := s.stands(); !e.Same(whole) {
-				t.Errorf("%s: %+v stands", when, e)
+				t.Errorf("%s: %+v is stored", when, e)
 			}
 		}
 		spoil()
@@ -253,7 +254,7 @@ func TestARepairThatWasUndoneIsMadeAgainSoon(t *testing.T) {
 	})
 }
 
-func TestWhatIsGivenUpAtTheEndIsNoFailure(t *testing.T) {
+func TestACallGivenUpAtTheEndIsNotAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
 		f := g.follow("x", deaf{s})
@@ -265,7 +266,7 @@ func TestWhatIsGivenUpAtTheEndIsNoFailure(t *testing.T) {
 	})
 }
 
-// A troubled store says when it cannot tell what stands.
+// A troubled store reports when it cannot read the current state.
 type troubled struct {
 	store.Store
 

@@ -19,8 +19,8 @@ var (
 	base  = flag.Uint64("discovery.base", 1, "the first seed")
 )
 
-// A link is a candidate's way to the system. What is sent may be lost, its
-// answer may be, and it may arrive when its sender has long given up.
+// A link connects a candidate to the system. A request may be lost, its answer
+// may be, and it may arrive when its sender has long given up.
 type link struct {
 	*system
 
@@ -100,8 +100,8 @@ func (l *link) send(write func() error) error {
 // TestSimulation puts real elections and their keepers under faults, in virtual
 // time: candidates are cut off from the store, from the system or from both,
 // hand over, and operators delete the entry. Two more processes follow the
-// group, and have such faults too. No entry ever replaces that of a
-// later term, and when the faults are over the leader's entry stands.
+// group, and have such faults too. An entry never replaces a later term's, and
+// when the faults are over the leader's entry is there.
 func TestSimulation(t *testing.T) {
 	for seed := *base; seed < *base+uint64(*seeds); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -19,13 +19,12 @@ type Driver struct {
 	Form string
 	// Open connects. u has one of Schemes, two slashes behind it, parameters
 	// that [url.ParseQuery] takes, and no fragment. ctx bounds the attempt to
-	// connect and nothing beyond it. Errors are classified as those of a Store,
-	// and name the part of the URL that is wrong; they do not show its
-	// password.
+	// connect and nothing beyond it. Errors are classified as a Store's, and
+	// name the part of the URL that is wrong; they do not show its password.
 	Open func(ctx context.Context, u *url.URL) (Opened, error)
 }
 
-// Opened is a Store with a connection of its own, which Close ends for good:
+// Opened is a Store with its own connection, which Close ends permanently:
 // later calls fail with [ErrClosed]. Close may be called more than once.
 type Opened interface {
 	Store
@@ -34,8 +33,8 @@ type Opened interface {
 }
 
 // Open opens the store that the URL names, with the first of the drivers that
-// knows its scheme. An error that is [ErrInvalid] says what is wrong with the
-// URL; others are the driver's.
+// knows its scheme. An error that is [ErrInvalid] explains what is wrong with
+// the URL; others are the driver's.
 func Open(ctx context.Context, rawURL string, drivers ...Driver) (Opened, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -68,10 +67,10 @@ func Open(ctx context.Context, rawURL string, drivers ...Driver) (Opened, error)
 	return nil, fmt.Errorf("%w: the store's URL has the scheme %q; known here are %s", ErrInvalid, u.Scheme, forms(drivers))
 }
 
-// readable refuses what would be left out without a word: a fragment, which no
-// driver reads, and parameters that [url.URL.Query] drops, such as those that a
-// semicolon separates. A store would be opened without its prefix, or without
-// TLS. What they hold may be secret.
+// readable refuses what would be silently ignored otherwise: a fragment, which
+// no driver reads, and parameters that [url.URL.Query] drops, such as
+// parameters that a semicolon separates. A store would be opened without its
+// prefix, or without TLS. The parameters may be secret.
 func readable(u *url.URL) error {
 	if u.Fragment != "" {
 		return errors.New("the fragment, which is what follows a #: must be empty, since nothing reads it: write %23 for a # in a name or a password")

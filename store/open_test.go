@@ -36,7 +36,7 @@ func TestOpenTakesTheDriverOfTheScheme(t *testing.T) {
 	}
 }
 
-func TestOpenSaysWhatIsWrongWithTheURL(t *testing.T) {
+func TestOpenReportsEachFaultOfTheURL(t *testing.T) {
 	for rawURL, want := range map[string]string{
 		"redis://h/1":                 `scheme "redis"; known here are mem://HOST/NAME, pg://HOST/NAME`,
 		"localhost:6379":              `scheme "localhost"`,

@@ -11,7 +11,7 @@ func ValidPattern(pattern string) bool {
 		switch {
 		case c != '*' && c != '>':
 		case i > 0 && literal[i-1] != '.', i < len(literal)-1 && (c == '>' || pattern[i+1] != '.'):
-			return false // no token of its own, or not the last
+			return false // not a whole token, or not the last
 		default:
 			literal[i] = '_'
 		}
@@ -23,7 +23,7 @@ func ValidPattern(pattern string) bool {
 func Wild(pattern string) bool { return strings.ContainsAny(pattern, "*>") }
 
 // MatchPattern reports whether the key matches the pattern: token by token,
-// where * stands for any one token and a > at the end for one or more.
+// where * matches any one token and a > at the end one or more.
 func MatchPattern(pattern, key string) bool {
 	for {
 		want, wants, more := strings.Cut(pattern, ".")

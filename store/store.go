@@ -3,7 +3,7 @@
 // optionally, watch.
 //
 // The package needs the standard library alone, so that an implementation for
-// another system pulls in nothing of ours but these few types. An
+// another system pulls in nothing of this project but these few types. An
 // implementation proves itself with one call:
 //
 //	func TestConformance(t *testing.T) { storetest.Run(t, newMyStore, storetest.Caps{...}) }
@@ -32,12 +32,12 @@
 //
 // # Outcomes
 //
-// A call ends in one of five ways, told apart by [Classify] and, for programs,
-// by errors.Is on the sentinels of this package:
+// A call ends in one of five ways, which [Classify] distinguishes and, in
+// programs, errors.Is on the sentinels of this package:
 //
 //	OK         the write was applied, the revision is its own
 //	Conflict   the write was refused and never will be applied: the register
-//	           stood at another revision than the expected one
+//	           had another revision than the expected one
 //	Transient  the call had no effect and never will have: try again
 //	Permanent  the call had no effect and never will have, and a repetition ends
 //	           the same way until a person changes something (permission, a
@@ -46,8 +46,8 @@
 //	           the call returned
 //
 // When in doubt the answer is Unknown: an election resolves it by looking, and
-// its safety depends on never being told Transient, Permanent or Conflict about
-// a write that lands later.
+// its safety requires that a write which lands later never ends with Transient,
+// Permanent or Conflict.
 package store
 
 import (
@@ -58,15 +58,15 @@ import (
 
 // The outcomes of a failed call. An implementation wraps the cause:
 //
-//	return 0, fmt.Errorf("%w: key %q stands at revision %d: %w", store.ErrConflict, key, rev, cause)
+//	return 0, fmt.Errorf("%w: key %q has revision %d: %w", store.ErrConflict, key, rev, cause)
 var (
 	// ErrConflict: the register's revision was not the expected one. The write
 	// was refused and will not be applied later.
-	ErrConflict = errors.New("conflict: the register stands at another revision")
+	ErrConflict = errors.New("conflict: the register has another revision")
 	// ErrTransient: nothing was applied and nothing will be; try again.
 	ErrTransient = errors.New("transient failure")
-	// ErrPermanent: nothing was applied and nothing will be; trying again is in
-	// vain until somebody changes permissions, limits or the store itself.
+	// ErrPermanent: nothing was applied and nothing will be; trying again is
+	// useless until somebody changes permissions, limits or the store itself.
 	ErrPermanent = errors.New("permanent failure")
 	// ErrUnknown: the write may have been applied or may be applied later.
 	ErrUnknown = errors.New("unknown outcome: the write may or may not be applied")
@@ -77,10 +77,10 @@ var (
 	// ErrClosed refines ErrPermanent: the store's connection is closed, and
 	// nothing opens it again. No later call succeeds, so an election ends with
 	// this error.
-	ErrClosed error = refinedError("the store's connection is closed for good")
+	ErrClosed error = refinedError("the store's connection is permanently closed")
 )
 
-// A refinedError is a sentinel that matches ErrPermanent besides itself.
+// A refinedError is a sentinel that also matches ErrPermanent.
 type refinedError string
 
 func (e refinedError) Error() string      { return string(e) }
@@ -116,7 +116,7 @@ func (o Outcome) String() string {
 
 // Classify returns the class of an error that a Store returned. An error that
 // claims no class is Unknown, the only safe reading of it; an error that claims
-// to be Unknown besides something else is Unknown, too.
+// to be Unknown and something else is Unknown, too.
 func Classify(err error) Outcome {
 	switch {
 	case err == nil:
@@ -145,10 +145,10 @@ type Entry struct {
 	// Value is what the last write stored. It is never modified after delivery,
 	// by either side. It is empty when a foreign tool deleted the key.
 	Value []byte
-	// Tombstone tells that the register reads as deleted to the store's
-	// ordinary tools: by a write of ours with Tombstone set (Value then holds
-	// what was written) or by a foreign deletion, purge or expiry (Value is
-	// then empty).
+	// Tombstone reports that the register reads as deleted to the store's
+	// ordinary tools: by a write of this library with Tombstone set (Value then
+	// holds what was written) or by a foreign deletion, purge or expiry (Value
+	// is then empty).
 	Tombstone bool
 }
 
@@ -157,9 +157,9 @@ type Write struct {
 	// Key names the register. See [ValidKey] for the alphabet that every store
 	// takes.
 	Key string
-	// Expected is the revision at which the register must stand for the write
-	// to be applied; 0 means that the store must know nothing of the key. There
-	// is no way to write without a condition.
+	// Expected is the revision that the register must have for the write to be
+	// applied; 0 means that the store must know nothing of the key. Every write
+	// has a condition.
 	Expected uint64
 	// Value is the new content. The store must not keep a reference to it after
 	// the call returned. Stores take values of at least [MaxValue] bytes.
@@ -184,18 +184,18 @@ const MaxKey = 256
 // prove that the write never left.
 type Store interface {
 	// Get returns the register's state as some replica of the store knows it.
-	// It may be stale. What it shows stays as if it had been acknowledged: an
-	// election whose write is of unknown outcome believes a read that shows it,
-	// so a write that a crash of a server may yet take back is not shown (or
-	// the store is [Report.Forgetful]). A key of which the store knows nothing
-	// is not an error: its entry has revision 0. Errors are ErrTransient or
+	// It may be stale. Its result must remain true as if it had been
+	// acknowledged: an election whose write is of unknown outcome believes a
+	// read that shows it, so a write that a crash of a server may yet take back
+	// is not shown (or the store is [Report.Forgetful]). An unknown key is not
+	// an error: its entry has revision 0. Errors are ErrTransient or
 	// ErrPermanent.
 	Get(ctx context.Context, key string) (Entry, error)
 
-	// CompareAndSwap applies w if the register stands at w.Expected, and
+	// CompareAndSwap applies w if the register has revision w.Expected, and
 	// returns the write's revision, which is larger than w.Expected. It sends
-	// the write at most once, with one exception: it may repeat one that the
-	// store provably refused to look at.
+	// the write at most once, with one exception: it may repeat a write that
+	// the store provably refused to look at.
 	CompareAndSwap(ctx context.Context, w Write) (revision uint64, err error)
 }
 
@@ -203,20 +203,20 @@ type Store interface {
 // answer. Where thousands of elections share a store, that is most of what a
 // renewal costs.
 //
-// A type that wraps such a Store, and has a CompareAndSwap of its own, wraps
-// this method too: an election that can, uses it.
+// A type that wraps such a Store, and implements CompareAndSwap itself, wraps
+// this method too: an election uses it where it can.
 type AsyncWriter interface {
 	Store
 
 	// CompareAndSwapAsync is CompareAndSwap that does not wait. It calls done
-	// exactly once, with what CompareAndSwap would have returned, when that is
-	// known, or soon after the deadline or a call of Cancel: then with
-	// ErrUnknown unless it can prove that the write never left. It does not
-	// call done itself: any goroutine of the store's does, also before
+	// exactly once, with the result that CompareAndSwap would have returned,
+	// when that is known, or soon after the deadline or a call of Cancel: then
+	// with ErrUnknown unless it can prove that the write never left. It does
+	// not call done itself: any goroutine of the store does, also before
 	// CompareAndSwapAsync has returned. done must return quickly and must not
 	// block. The store must not keep a reference to w.Value after that, unless
-	// the outcome is ErrUnknown: the write may still be on its way, and nobody
-	// may change what it says.
+	// the outcome is ErrUnknown: the write may still be on its way, and its
+	// content must not change.
 	CompareAndSwapAsync(deadline time.Time, w Write, done func(revision uint64, err error)) Pending
 }
 
@@ -227,15 +227,15 @@ type Pending interface {
 	Cancel()
 }
 
-// A Watcher is a Store that tells of changes by itself. An election polls a
-// store that is not one.
+// A Watcher is a Store that reports changes by itself. An election polls a
+// store that is not a Watcher.
 type Watcher interface {
 	Store
 
-	// Watch delivers the present state of each key (revision 0 for one of which
-	// the store knows nothing) and then its changes, until ctx is done or the
-	// returned stop function is called. An error means that nothing is watched;
-	// after ErrTransient the caller may try again.
+	// Watch delivers the current state of each key (revision 0 for an unknown
+	// key) and then its changes, until ctx is done or the returned stop
+	// function is called. An error means that nothing is watched; after
+	// ErrTransient the caller may try again.
 	//
 	// Calls of deliver never overlap for one watch, must not be made before
 	// Watch has all it needs to succeed, and end before stop returns, unless
@@ -244,44 +244,44 @@ type Watcher interface {
 	//
 	// Delivery may be late, repeat an entry, and skip states that were replaced
 	// meanwhile. Per key and watch, revisions do not decrease but for one
-	// reason: the store lost its state or was made anew. After every
+	// reason: the store lost its state or was made again. After every
 	// interruption (a lost connection, a restarted server, a bucket made again)
-	// the store resumes by itself and delivers the present state of each key
-	// once more; no interruption may leave a watch deaf for good.
+	// the store resumes by itself and delivers the current state of each key
+	// again; no interruption may leave a watch permanently deaf.
 	Watch(ctx context.Context, keys []string, deliver func(Entry)) (stop func(), err error)
 }
 
-// A PatternWatcher is a Store that tells of all keys of a kind by itself, of
-// those too that nobody knew of before. It serves observers of many groups; an
+// A PatternWatcher is a Store that reports all keys of a kind by itself, also
+// keys that were unknown before. It serves observers of many groups; an
 // election does without.
 type PatternWatcher interface {
 	Store
 
 	// WatchPattern is Watch of every key that matches the pattern
-	// ([MatchPattern]) and of which the store knows something, now or later,
-	// until ctx is done or stop is called. Names in the system that are no keys
-	// ([ValidKey]) are left out. A malformed pattern ([ValidPattern]) is refused
-	// with ErrInvalid. An error means that nothing is watched.
+	// ([MatchPattern]) and that the store contains, now or later, until ctx is
+	// done or stop is called. Names in the system that are not keys
+	// ([ValidKey]) are left out. A malformed pattern ([ValidPattern]) is
+	// refused with ErrInvalid. An error means that nothing is watched.
 	//
 	// What Watch promises of deliver and stop holds here too, and for each key
 	// what it promises of delivery. A key of which the store no longer knows
 	// anything is delivered once more, with revision 0, as soon as that is
 	// noticed, which may be at the next interruption only.
 	//
-	// present marks the place where the present state is complete: whatever
-	// matching key is known to the store has been delivered before. It is
+	// present marks the place where the current state is complete: every
+	// matching key that is known to the store has been delivered before. It is
 	// called after the beginning, after each interruption, and perhaps at other
 	// times, in one sequence with the calls of deliver and under the same
-	// conditions. Its argument is nil, or an error that tells why the present
-	// state cannot be read (the user lacks the permission); deliver then tells
-	// of each key with its next change only.
+	// conditions. Its argument is nil, or an error that explains why the
+	// current state cannot be read (the user lacks the permission); deliver
+	// then receives each key with its next change only.
 	WatchPattern(ctx context.Context, pattern string, deliver func(Entry), present func(error)) (stop func(), err error)
 }
 
 // A ConnState is the state of a store's connection to its servers.
 type ConnState uint8
 
-// The states of a connection. Closed is for good: a store that may yet connect
+// The states of a connection. Closed is permanent: a store that may yet connect
 // again reports Disconnected.
 const (
 	Connected ConnState = iota
@@ -302,10 +302,10 @@ func (c ConnState) String() string {
 }
 
 // A ConnReporter is a Store that knows whether it is connected. Stores without
-// a connection of their own do not implement it and count as connected. One
-// that knows why it is disconnected says so by a method ConnError() error.
+// a connection do not implement it and count as connected. A store that knows
+// why it is disconnected reports that by a method ConnError() error.
 type ConnReporter interface {
-	// ConnState returns the present state. It does not block.
+	// ConnState returns the current state. It does not block.
 	ConnState() ConnState
 	// OnConnState registers f to be called after each change of the state, one
 	// call at a time, until stop is called. f must not block. While nothing is
@@ -313,19 +313,19 @@ type ConnReporter interface {
 	OnConnState(f func(ConnState)) (stop func())
 }
 
-// A Checker is a Store that can tell, before it is used, whether it suits an
+// A Checker is a Store that can report, before it is used, whether it suits an
 // election.
 type Checker interface {
-	// Check examines the store for leases of the length that req states. A
-	// finding that makes an election unsafe or impossible is an error,
-	// classified like all others, whose text says what to change. What only
-	// weakens a guarantee is returned as warnings. Of a store that told its Age
-	// an election asks again, without a Key, when its claim was the first in a
+	// Check examines the store for leases of the length in req. A finding that
+	// makes an election unsafe or impossible is an error, classified like all
+	// others, whose text contains the remedy. Findings that only weaken a
+	// guarantee are returned as warnings. An election asks a store that
+	// reported its Age again, without a Key, when its claim was the first in a
 	// register.
 	Check(ctx context.Context, req CheckRequest) (Report, error)
 }
 
-// A CheckRequest says what an election needs of a store.
+// A CheckRequest contains what an election needs of a store.
 type CheckRequest struct {
 	// TTL is the lease's length.
 	TTL time.Duration
@@ -337,7 +337,7 @@ type CheckRequest struct {
 	// Checker that can find out whether the user may write there, without
 	// writing, does.
 	Key string
-	// Reads are registers besides Key that are to be read.
+	// Reads are registers in addition to Key that are to be read.
 	Reads []string
 }
 
@@ -350,20 +350,21 @@ type Report struct {
 	// Elections on such a store cool down before each promotion.
 	Forgetful bool
 	// Expires reports whether the store may drop a record that was
-	// acknowledged, by a clock of its own or for room (a server-side TTL, a
-	// size limit at which old records go). Nothing older takes its place, and
+	// acknowledged, by its own clock or for room (a server-side TTL, a size
+	// limit at which old records go). Nothing older takes its place, and
 	// revisions go on growing. Elections on such a store cool down, but not
-	// where a leader hands over. A store that is Forgetful besides is treated
-	// as that.
+	// where a leader hands over. A store that is also Forgetful is treated as
+	// Forgetful.
 	Expires bool
 	// MaxAge is how long after its last write a record stays, 0 without such a
-	// bound. It bounds what is believed of a record that states no lease's
-	// length, since whoever leads by one has to write again before it goes.
+	// bound. It bounds the assumed lease of a record that does not contain its
+	// lease's length, since a leader by that record has to write again before
+	// it goes.
 	MaxAge time.Duration
-	// Age is how long the store has existed under its name, by its own clock.
-	// One that was deleted and made again knows nothing of a leader of before,
+	// Age is how long the store has existed under its name, by its own clock. A
+	// store that was deleted and made again knows nothing of an earlier leader,
 	// who may not have heard of it: elections promote nobody before Age exceeds
-	// a lease. It must be that of the store in which the latest acknowledged
+	// a lease. It must be the age of the store in which the latest acknowledged
 	// write was applied, or less. Zero means that the age is unknown, or that
 	// nobody can make the store again.
 	Age time.Duration

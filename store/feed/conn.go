@@ -22,9 +22,9 @@ type listener struct {
 
 // ConnState implements [store.ConnReporter]. A store is connected while its
 // reads succeed and, if it follows the news, while these are not interrupted.
-// News that the user may not have are no part of the connection. It is closed
-// when a read fails with store.ErrClosed. While nobody watches or listens,
-// nothing is found out.
+// News that the user may not read do not affect the state. It is closed when a
+// read fails with store.ErrClosed. While there is no watch and no listener, the
+// state is not updated.
 func (f *Feed) ConnState() store.ConnState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,9 +48,9 @@ func (f *Feed) OnConnState(fn func(store.ConnState)) (stop func()) {
 	}
 }
 
-// heard takes the end of a read, or of the news, for the connection's state.
-// That of a client that was closed is for good, and who listens has no other
-// way to learn of it.
+// heard updates the connection's state from the end of a read, or of the news.
+// A client that was closed stays closed, and a listener has no other way to
+// learn of it.
 func (f *Feed) heard(err error) {
 	_, follows := f.src.(Follower)
 	f.mu.Lock()
@@ -67,7 +67,7 @@ func (f *Feed) heard(err error) {
 	}
 }
 
-// connected sets the state, and tells the listeners of a new one.
+// connected sets the state, and notifies the listeners if it is a new one.
 func (f *Feed) connected(state store.ConnState) {
 	f.notify.Lock()
 	defer f.notify.Unlock()

@@ -1,8 +1,8 @@
 // Package feed makes the watches of package store out of reads, and out of
 // whatever news a store's system brings by itself.
 //
-// An implementation of [store.Store] writes a [Source]: how the states of some
-// keys are read, and those of all keys of a pattern. A [Feed] on it is a
+// An implementation of [store.Store] writes a [Source], which reads the states
+// of some keys, and of all keys that match a pattern. A [Feed] on it is a
 // [store.Watcher], a [store.PatternWatcher] and a [store.ConnReporter], which
 // the implementation hands on:
 //
@@ -11,20 +11,20 @@
 //		…
 //	}
 //
-// A Source of a system that tells of changes is a [Follower] besides. Its news
-// are hints: they may be lost, repeated and late. The Feed looks for itself
-// when it begins, after each interruption, and now and then.
+// A Source of a system that reports changes is also a [Follower]. Its news are
+// hints: they may be lost, repeated and late. The Feed also reads when it
+// begins, after each interruption, and now and then.
 //
-// Without news it looks by a clock, all that is watched in one request for the
-// keys and one for each pattern. A look comes at least twice in a heartbeat
-// while a key is watched of which [Feed.Pace] has told one, so a vacancy is
-// found within half of it.
+// Without news it reads by a clock: one request for all watched keys, and one
+// for each watched pattern. It reads at least twice in a heartbeat while a key
+// is watched whose heartbeat [Feed.Pace] has set, so a vacancy is found within
+// half of a heartbeat.
 //
 // # What it demands
 //
-// Reads are those of one linearizable register: none shows a state older than
-// what the same Source has shown or told before it began. A read that shows a
-// lower revision than an earlier one is then a store that lost its state, or a
-// key that was deleted, and is delivered as that. So is one that shows other
-// content of the same revision.
+// Reads must behave as reads of one linearizable register: a read never shows a
+// state older than one that the same Source has read or reported before the
+// read began. A read that shows a lower revision than an earlier one then means
+// that the store lost its state, or that the key was deleted, and is delivered
+// as a change. So is a read that shows other content of the same revision.
 package feed

@@ -29,7 +29,7 @@ func (r registers) List(_ context.Context, pattern string) (found []store.Entry,
 	return found, nil
 }
 
-// What can be read can be watched.
+// A Source that can be read can also be watched.
 func Example() {
 	f := feed.New(registers{"reports": {Key: "reports", Revision: 7}}, feed.Options{})
 	defer f.Close()

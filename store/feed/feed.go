@@ -16,41 +16,41 @@ import (
 
 // A Source reads the registers. Its methods may be called at the same time as
 // all others of the store, and return when ctx is done. Their errors are
-// classified as those of [store.Store.Get].
+// classified like the errors of [store.Store.Get].
 type Source interface {
 	// Read returns the states of the keys, in any order. A key that is not
-	// among them, without an error, is one of which the store knows nothing.
-	// Beside an error the states of those keys may stand that could be read.
-	// Without keys it finds out whether the store answers.
+	// among them, without an error, does not exist in the store. With an error
+	// it may return the states of those keys that could be read. Without keys
+	// it finds out whether the store answers.
 	Read(ctx context.Context, keys []string) ([]store.Entry, error)
 
 	// List returns the states of all keys that match the pattern
-	// ([store.MatchPattern]) and of which the store knows something, in any
-	// order. What matches no pattern of the call may be among them.
+	// ([store.MatchPattern]) and exist in the store, in any order. Keys that
+	// match no pattern of the call may be among them.
 	List(ctx context.Context, pattern string) ([]store.Entry, error)
 }
 
-// A Follower is a Source whose system tells of changes by itself.
+// A Follower is a Source whose system reports changes by itself.
 type Follower interface {
 	Source
 
-	// Follow brings news of what [News.Wanted] names until ctx is done or the
-	// news break off, and returns why: store.ErrPermanent if the user may not
-	// have them, which says nothing of the connection. It calls [News.Begun] as
-	// soon as nothing new is missed. The Feed calls it again after a while, one
-	// call at a time.
+	// Follow delivers news of the keys and patterns in [News.Wanted] until ctx
+	// is done or the news break off, and returns why: store.ErrPermanent if the
+	// user may not have them, which does not count as a lost connection. It
+	// calls [News.Begun] as soon as it misses no new change. The Feed calls it
+	// again after a while, one call at a time.
 	Follow(ctx context.Context, news *News) error
 }
 
 // Options configure a Feed. The zero value is ready.
 type Options struct {
-	// Every is the time from one look to the next where nobody has told of a
-	// shorter one by [Feed.Pace]. Default: 1 s.
+	// Every is the time from one read to the next unless a call of [Feed.Pace]
+	// set a shorter one. Default: 1 s.
 	Every time.Duration
 	// Timeout bounds one read. Default: 5 s.
 	Timeout time.Duration
-	// Logger is told of panics in functions that a watch was given, at level
-	// error, and of news that break off, at level warning. Nil is silent.
+	// Logger receives panics in the functions of watches, at level error, and
+	// interruptions of the news, at level warning. Nil is silent.
 	Logger *slog.Logger
 }
 
@@ -60,17 +60,17 @@ type Options struct {
 type Feed struct {
 	src    Source
 	opts   Options
-	notify sync.Mutex // held while listeners are told of the connection
+	notify sync.Mutex // held while listeners are notified of the connection
 
 	mu        sync.Mutex
 	closed    bool
 	watches   map[*watch]struct{}
-	wide      map[*watch]struct{}            // those of patterns
-	exact     map[string]map[*watch]struct{} // the watches of each key, not those of patterns
+	wide      map[*watch]struct{}            // the watches of patterns
+	exact     map[string]map[*watch]struct{} // the watches of each key, without the watches of patterns
 	known     map[string]state               // of keys that are watched, and of those that match a pattern
 	clock     uint64                         // counts changes of known
-	dirty     map[string]struct{}            // keys that changed, as far as the news tell
-	paces     map[string]time.Duration       // the shortest heartbeat that was told of a key; of "": of no key
+	dirty     map[string]struct{}            // keys that changed, according to the news
+	paces     map[string]time.Duration       // the shortest heartbeat that was set for a key; "" is for no key
 	renamed   chan struct{}                  // closed when other names are watched
 	following bool
 	denied    bool // there are no news to be had, until they begin
@@ -118,13 +118,13 @@ func New(src Source, opts Options) *Feed {
 	}
 }
 
-// Pace has the Feed look at least twice in a heartbeat, which is the time from
+// Pace has the Feed read at least twice in a heartbeat, which is the time from
 // one renewal of a record to the next ([store.CheckRequest.HeartbeatInterval]),
 // while one of the keys is watched by its name. Without a key, or for the empty
-// one of a request that names none, it does so for good. Of several heartbeats
-// the shortest holds, and one of 0 changes nothing. A store's Check passes on
-// what it was asked, so that an election has its pace from then on, and leaves
-// none to others when its watch ends.
+// key of a request that names none, the pace holds permanently. Of several
+// heartbeats the shortest holds, and a heartbeat of 0 changes nothing. A
+// store's Check passes on the heartbeat of its request, so that an election has
+// its pace from then on, and leaves none to others when its watch ends.
 func (f *Feed) Pace(heartbeat time.Duration, keys ...string) {
 	if heartbeat <= 0 {
 		return
@@ -136,16 +136,24 @@ func (f *Feed) Pace(heartbeat time.Duration, keys ...string) {
 	defer f.mu.Unlock()
 	for _, key := range keys {
 		if known, is := f.paces[key]; !is || heartbeat < known {
-			// It is kept when the key's last watch ends: who watches the key
-			// next may have told of its heartbeat before.
+			// The pace is kept when the key's last watch ends: the next watcher
+			// of the key may have set its heartbeat before.
 			f.paces[key] = heartbeat
 			f.wake()
 		}
 	}
 }
 
-// noKey is the key of a pace that is no key's: none is empty.
+// noKey is the key of a pace without a key: keys are never empty.
 const noKey = ""
+
+// CostlyWatch reports whether each watched key costs requests while nothing
+// changes, since the source reports no changes. An election asks its store, and
+// then reads seldom what need not be known at once.
+func (f *Feed) CostlyWatch() bool {
+	_, news := f.src.(Follower)
+	return !news
+}
 
 // Watch implements [store.Watcher].
 func (f *Feed) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
@@ -173,7 +181,7 @@ func (f *Feed) WatchPattern(ctx context.Context, pattern string, deliver func(st
 	return f.begin(ctx, w)
 }
 
-// complete stands in a queue for the end of the present state. No key is empty.
+// complete marks the end of the current state in a queue. No key is empty.
 const complete = ""
 
 // A watch is one call of Watch or WatchPattern.
@@ -186,9 +194,9 @@ type watch struct {
 	// The keys whose state is to be delivered, whatever was delivered before;
 	// the pattern.
 	pending map[string]struct{}
-	refused error // why the pattern's present state cannot be read
+	refused error // why the pattern's current state cannot be read
 	begun   bool
-	ready   chan struct{} // closed when the watch has begun, or failed
+	ready   chan struct{} // closed when the watch has started, or failed
 	failure error
 }
 
@@ -223,7 +231,7 @@ func (w *watch) denied(f *Feed) error {
 	return w.refused
 }
 
-// begin registers the watch, and waits until its present state is known.
+// begin registers the watch, and waits until its current state is known.
 func (f *Feed) begin(ctx context.Context, w *watch) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: nothing is watched: %w", store.ErrTransient, err)
@@ -298,7 +306,7 @@ func (f *Feed) detach(w *watch) {
 	f.rest()
 }
 
-// rename tells a Follower that other names are watched. f.mu is held.
+// rename notifies a Follower that other names are watched. f.mu is held.
 func (f *Feed) rename() {
 	close(f.renamed)
 	f.renamed = make(chan struct{})
@@ -312,7 +320,7 @@ func (w *watch) begin() {
 	}
 }
 
-// fail has the watch's caller told of an error. Feed.mu is held.
+// fail has the call that started the watch return an error. Feed.mu is held.
 func (w *watch) fail(err error) {
 	if !w.begun && w.failure == nil {
 		w.failure = err
@@ -345,7 +353,7 @@ func (f *Feed) Close() {
 
 // panicked reports a panic of a function that the Feed called.
 func (f *Feed) panicked(value any, stack []byte) {
-	// Whatever the Logger does in its turn has nobody left to be told to.
+	// A panic of the Logger itself cannot be reported anywhere.
 	shield.Call(func() {
 		f.log().Error("panic", "of", "a function that a watch calls", "value", shield.Value(value), "stack", string(stack))
 	}, func(any, []byte) {})

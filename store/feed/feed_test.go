@@ -165,8 +165,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// interrupt refuses all reads, and ends the news, until each client that has
-// anybody to tell has noticed.
+// interrupt refuses all reads, and ends the news, until each client with a
+// watch or a listener has noticed.
 func (l *lab) interrupt(cuts []chan struct{}) {
 	l.mu.Lock()
 	l.down = true

@@ -103,8 +103,8 @@ func (f *Feed) looks(ctx context.Context, r *run) {
 	}
 }
 
-// interrupted has the present state of all that is watched delivered once more,
-// when it can be read again.
+// interrupted schedules a redelivery of the current state of every watched key
+// and pattern once reads succeed again.
 func (f *Feed) interrupted() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,8 +140,8 @@ type plan struct {
 	began    uint64
 }
 
-// plan says what is to be read now, if the last look at everything was so long
-// ago, and how long it is from one of these to the next.
+// plan returns the reads to make now, if the last read of everything was since
+// ago, and the time from one read of everything to the next.
 func (f *Feed) plan(since time.Duration) (plan, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,8 +164,9 @@ func (f *Feed) plan(since time.Duration) (plan, time.Duration) {
 	return p, every
 }
 
-// every is the time from one look at everything to the next. News make looks
-// rare, which then find only what no news tells of. f.mu is held.
+// every returns the time from one read of everything to the next. News make
+// these reads rare, which then find only changes that no news reported. f.mu is
+// held.
 func (f *Feed) every() time.Duration {
 	d := f.opts.Every
 	pace := func(key string) {
@@ -198,9 +199,10 @@ func (f *Feed) look(ctx context.Context, p plan) (err error) {
 	return err
 }
 
-// reads fails where the look has to be repeated. What is refused for good is
-// none of that while anything else is answered: one key that cannot be read
-// says nothing of the connection, nor of the others.
+// reads fails where the reads have to be repeated. A permanent refusal does not
+// count as a failure while anything else is answered: one key that cannot be
+// read does not mean that the connection is lost, or that other keys cannot be
+// read.
 func (f *Feed) reads(ctx context.Context, p plan) error {
 	var failure, refusal error
 	answered := false
@@ -236,8 +238,8 @@ func (f *Feed) readKeys(ctx context.Context, p plan) (some bool, err error) {
 	defer cancel()
 	entries, err := f.src.Read(bounded, p.keys)
 	if err != nil && ctx.Err() != nil {
-		// Nobody was left to read for, and who has come since is served by the
-		// next run, which looks at everything.
+		// The last watch has ended; a watch that has started since is served by
+		// the next run, which reads everything.
 		return false, err
 	}
 	f.read(p.keys, entries, p.began, err)
@@ -253,7 +255,7 @@ func (f *Feed) list(ctx context.Context, p plan, pattern string) error {
 	}
 	f.listed(pattern, entries, p.began, err)
 	if store.Classify(err) == store.Permanent && !errors.Is(err, store.ErrClosed) {
-		return nil // the watch was told; the next look may find more rights
+		return nil // the watch got the error; the next read may find more rights
 	}
 	return err
 }

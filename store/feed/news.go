@@ -13,17 +13,17 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// News is where a [Follower] puts what its system tells. Its methods may be
-// called concurrently, and do not block.
+// News receives the changes that the system of a [Follower] reports. Its
+// methods may be called concurrently, and do not block.
 type News struct {
 	f     *Feed
 	begun bool // guarded by f.mu
 }
 
-// Begun tells that nothing new is missed from now on. The Feed then reads all
-// that is watched, for what was missed before, and delivers it once more: an
-// interruption may have passed that nobody saw, since a client may connect
-// again by itself.
+// Begun reports that no new change is missed from now on. The Feed then reads
+// everything that is watched, for changes that were missed before, and delivers
+// it once more: an interruption may have passed unnoticed, since a client may
+// connect again by itself.
 func (n *News) Begun() {
 	f := n.f
 	f.mu.Lock()
@@ -33,13 +33,13 @@ func (n *News) Begun() {
 	f.wake()
 }
 
-// Entry tells of a key's new state. The Feed keeps the value, which must not be
-// modified after the call. What nobody watches, and what is not newer than what
-// is known, does nothing. A key that was found gone is read: the news may be
-// from before its end.
+// Entry reports a key's new state. The Feed keeps the value, which must not be
+// modified after the call. It ignores an entry of a key without a watch, and an
+// entry that is not newer than the known state. If the last read found the key
+// gone, the Feed reads it again: the news may be from before its end.
 func (n *News) Entry(e store.Entry) { n.f.news(e) }
 
-// Changed tells that the keys may have changed. The Feed reads them.
+// Changed reports that the keys may have changed. The Feed reads them.
 func (n *News) Changed(keys ...string) {
 	f := n.f
 	f.mu.Lock()
@@ -53,10 +53,10 @@ func (n *News) Changed(keys ...string) {
 }
 
 // Reread is Changed for a Follower that reads sooner than the Feed would, such
-// as on the connection that brought the news. read is called once, with those
-// of the keys that are watched, unless none is; it begins after the call, and
-// returns what [Source.Read] does. Where it fails, the Feed reads, and Reread
-// returns the error.
+// as on the connection that brought the news. read is called once, with the
+// watched ones among the keys, unless none is watched; it begins after the
+// call, and returns what [Source.Read] does. Where it fails, the Feed reads,
+// and Reread returns the error.
 func (n *News) Reread(keys []string, read func(keys []string) ([]store.Entry, error)) error {
 	f := n.f
 	f.mu.Lock()
@@ -76,9 +76,9 @@ func (n *News) Reread(keys []string, read func(keys []string) ([]store.Entry, er
 }
 
 // Wanted returns the keys and the patterns that are watched, and a channel that
-// is closed when they are others. A Follower that asks its system for single
-// keys asks for the new ones then, and tells of these by [News.Changed] once
-// nothing new of them is missed: they may have changed before.
+// is closed when they change. A Follower that asks its system for single keys
+// then asks for the new ones, and calls [News.Changed] with them once it misses
+// no new change of them: they may have changed before.
 func (n *News) Wanted() (keys, patterns []string, others <-chan struct{}) {
 	f := n.f
 	f.mu.Lock()
@@ -128,8 +128,8 @@ func (f *Feed) followOnce(ctx context.Context, src Follower, n *News) (err error
 	return err
 }
 
-// broken notes that the news have ended, and why. It reports whether they had
-// begun.
+// broken records that the news have ended, and why. It reports whether they had
+// started.
 func (f *Feed) broken(n *News, denied bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -48,7 +48,7 @@ func (c *counted) answer(read func(keys []string) ([]store.Entry, error)) {
 	c.read = read
 }
 
-// heard collects what a watch is told.
+// heard collects the deliveries of a watch.
 type heard struct {
 	mu  sync.Mutex
 	all []store.Entry
@@ -129,8 +129,8 @@ func TestAChangeIsFoundWithinHalfAHeartbeat(t *testing.T) {
 	})
 }
 
-// A pace is that of who watches: a program may observe by the store whose
-// election it has stopped.
+// A pace belongs to a watch: a program may keep observing by the store after it
+// has stopped its election.
 func TestAPaceEndsWithTheWatchOfItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &counted{polled: polled{&lab{st: memstore.New()}}}
@@ -148,7 +148,7 @@ func TestAPaceEndsWithTheWatchOfItsKey(t *testing.T) {
 		if n := reads(); n < 9 || n > 11 {
 			t.Errorf("nobody watches the key of the pace, and there were %d reads in 10 s; a look each second makes 10", n)
 		}
-		for range 2 { // the second watch has the pace of what was told before
+		for range 2 { // the second watch has the pace that was set before the first
 			stop, err := f.Watch(t.Context(), []string{"a", "_ctl.a"}, func(store.Entry) {})
 			if err != nil {
 				t.Fatal(err)
@@ -278,8 +278,8 @@ func TestAReadDoesNotUndoNewerNews(t *testing.T) {
 	})
 }
 
-// Absence has no revision: which of two answers is newer, one of them that the
-// key is gone, the register alone can tell.
+// Absence has no revision: if one of two answers is that the key is gone, only
+// the register itself shows which is newer.
 func TestAReadDoesNotBringBackADeletedKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
@@ -452,7 +452,7 @@ func (p *pushing) Follow(ctx context.Context, news *feed.News) error {
 	return ctx.Err()
 }
 
-func TestAWatchThatCannotBeginSaysWhy(t *testing.T) {
+func TestWatchReportsWhyItCannotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &counted{polled: polled{&lab{st: memstore.New()}}}
 		f := feed.New(src, feed.Options{})
@@ -464,7 +464,8 @@ func TestAWatchThatCannotBeginSaysWhy(t *testing.T) {
 		if !errors.Is(err, denied) {
 			t.Errorf("the watch of a key that cannot be read: %v", err)
 		}
-		// Of the key that can be read it is told nothing: it has not begun.
+		// The watch delivers nothing of the key that can be read either: it has
+		// not started.
 		h := watch(t, f, "b")
 		synctest.Wait()
 		if delivered || h.last().Revision != 7 {
@@ -493,8 +494,8 @@ func TestAClosedFeedWatchesNothing(t *testing.T) {
 	}
 }
 
-// One key that is refused for good is no interruption for the others, and no
-// sign of a lost connection.
+// The permanent refusal of one key does not interrupt the other keys, and does
+// not mean that the connection is lost.
 func TestAKeyThatIsRefusedLeavesTheOthersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{st: memstore.New()}
@@ -728,7 +729,7 @@ func TestCloseWaitsForADeliveryThatIsUnderWay(t *testing.T) {
 		var busy atomic.Bool
 		stop, err := f.Watch(t.Context(), []string{"a"}, func(e store.Entry) {
 			if e.Revision == 0 {
-				return // the present state
+				return // the current state
 			}
 			busy.Store(true)
 			defer busy.Store(false)

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// What a follower reads by itself counts as what the Feed reads.
+// A read that a follower makes by itself counts like a read of the Feed.
 func TestAFollowersReadIsTheFeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
@@ -64,7 +64,7 @@ func TestAFollowersReadIsTheFeeds(t *testing.T) {
 }
 
 // Where the follower fails to read, the Feed does.
-func TestWhatAFollowerCannotReadIsReadByTheFeed(t *testing.T) {
+func TestFeedReadsKeysThatAFollowerCannotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
 		f := feed.New(src, feed.Options{})
@@ -86,7 +86,7 @@ func TestWhatAFollowerCannotReadIsReadByTheFeed(t *testing.T) {
 }
 
 // Revisions repeat where a store lost its state, and where foreign content has
-// none of its own (store/redisstore): what a register says is then the only
+// no revision (store/redisstore): the content of a register is then the only
 // sign of a change.
 func TestOtherContentOfTheSameRevisionIsAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestOtherContentOfTheSameRevisionIsAChange(t *testing.T) {
 	})
 }
 
-// Of two answers with one revision the order alone tells which is newer, and
-// that of two reads at once is not known.
+// Of two answers with one revision only the order shows which is newer, and two
+// concurrent reads have no known order.
 func TestTwoReadsAtOnceOfOneRevisionAreSettledByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
@@ -137,7 +137,8 @@ func TestTwoReadsAtOnceOfOneRevisionAreSettledByAnother(t *testing.T) {
 		one, two := store.Entry{Key: "a", Revision: 7, Value: []byte("one")}, store.Entry{Key: "a", Revision: 7, Value: []byte("two")}
 		src.answer(func([]string) ([]store.Entry, error) { return []store.Entry{two}, nil })
 		before, began := src.count(), time.Now()
-		// The first read shows what stood before the second, and ends after it.
+		// The first read shows the state from before the second, and ends after
+		// it.
 		err := news.Reread([]string{"a"}, func([]string) ([]store.Entry, error) {
 			return []store.Entry{one}, news.Reread([]string{"a"}, func([]string) ([]store.Entry, error) { return []store.Entry{two}, nil })
 		})

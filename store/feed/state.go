@@ -7,9 +7,10 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// take makes an entry the known state of its key, and tells the watches. It was
-// read by a request that began when Feed.clock stood at began, or is news; what
-// became known meanwhile is not undone by what may be older. f.mu is held.
+// take makes an entry the known state of its key, and delivers it to the
+// watches. The entry was read by a request that began when Feed.clock was at
+// began, or is news; a state that became known after began is not replaced by
+// an entry that may be older. f.mu is held.
 func (f *Feed) take(e store.Entry, began uint64) {
 	if !f.watched(e.Key) {
 		return
@@ -26,7 +27,7 @@ func (f *Feed) take(e store.Entry, began uint64) {
 		}
 	}
 	if changed {
-		f.spread(e)
+		f.announce(e)
 	}
 }
 
@@ -46,8 +47,8 @@ func (f *Feed) learn(e store.Entry, began uint64) (now store.Entry, changed bool
 	switch {
 	case is && same(known.entry, e):
 		if e.Revision == 0 {
-			// Only the time tells that an answer which shows the key may be
-			// from before its end.
+			// Only this time shows that an answer in which the key exists may
+			// be from before its end.
 			f.clock++
 			f.known[e.Key] = state{known.entry, f.clock}
 		}
@@ -68,17 +69,17 @@ func same(a, b store.Entry) bool {
 	return a.Revision == b.Revision && a.Tombstone == b.Tombstone && bytes.Equal(a.Value, b.Value)
 }
 
-// doubt has a key read again of which there are two answers, where no revision
-// tells which is newer: absence has none, and other content may have the same.
-// The read begins after both, so it settles the question unless something else
-// becomes known meanwhile. f.mu is held.
+// doubt has a key read again if two answers differ and no revision shows which
+// is newer: absence has none, and other content may have the same. The read
+// begins after both, so it settles the question unless something else becomes
+// known meanwhile. f.mu is held.
 func (f *Feed) doubt(key string) {
 	f.dirty[key] = struct{}{}
 	f.wake()
 }
 
-// spread tells the watches of patterns of a new state. f.mu is held.
-func (f *Feed) spread(e store.Entry) {
+// announce delivers a new state to the watches of patterns. f.mu is held.
+func (f *Feed) announce(e store.Entry) {
 	for w := range f.wide {
 		if w.begun && store.MatchPattern(w.pattern, e.Key) {
 			w.Push(e)
@@ -94,9 +95,9 @@ func (f *Feed) present(w *watch) {
 	w.begin()
 }
 
-// news takes in what the system told, if it is newer than what is known. A key
-// that was found gone is read, and what is awaited, too: news may be old when
-// they come.
+// news applies a state that the system reported, if it is newer than the known
+// state. A key that the last read found gone is read again, and so is every
+// awaited key: news may be old when they arrive.
 func (f *Feed) news(e store.Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,7 +115,7 @@ func (f *Feed) news(e store.Entry) {
 			w.Push(e)
 		}
 	}
-	f.spread(e)
+	f.announce(e)
 }
 
 // read takes in the answer to a read of some keys.
@@ -181,8 +182,8 @@ func (f *Feed) listed(pattern string, entries []store.Entry, began uint64, err e
 	}
 }
 
-// complete takes in all keys that match a pattern. What is not among them is no
-// longer there. f.mu is held.
+// complete applies the answer to a list of all keys that match a pattern. Keys
+// that are not among them no longer exist. f.mu is held.
 func (f *Feed) complete(pattern string, entries []store.Entry, began uint64) {
 	there := make(map[string]struct{}, len(entries))
 	for _, e := range entries {
@@ -207,7 +208,7 @@ func (f *Feed) complete(pattern string, entries []store.Entry, began uint64) {
 	}
 }
 
-// repeat has a pattern's watch told of everything that is there. f.mu is held.
+// repeat delivers all known keys of a pattern to its watch. f.mu is held.
 func (f *Feed) repeat(w *watch) {
 	for key, known := range f.known {
 		if known.entry.Revision != 0 && store.MatchPattern(w.pattern, key) {

@@ -22,15 +22,15 @@ type bucket struct {
 	name    string
 }
 
-// generationHeader tells which generation a download shows.
+// generationHeader is the header with the generation that a download shows.
 const generationHeader = "X-Goog-Generation"
 
 // Read implements [objects.Bucket].
 func (b *bucket) Read(ctx context.Context, name string) (objects.Object, error) {
 	res, err := b.service.Objects.Get(b.name, name).Context(ctx).Download()
 	if answer := answerOf(err); answer != nil && answer.Code == http.StatusNotFound {
-		// Or the bucket is missing, of which the answer has the same code, and
-		// Check and each write tell.
+		// Or the bucket is missing: the answer has the same code. Check and
+		// each write report a missing bucket.
 		return objects.Object{Now: date(answer.Header)}, nil
 	}
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *bucket) Read(ctx context.Context, name string) (objects.Object, error) 
 	}
 	tag := res.Header.Get(generationHeader)
 	if tag == "" {
-		return objects.Object{}, fmt.Errorf("%w: bucket %s: the answer tells no generation, without which no write is safe", store.ErrPermanent, b.name)
+		return objects.Object{}, fmt.Errorf("%w: bucket %s: the answer contains no generation, without which no write is safe", store.ErrPermanent, b.name)
 	}
 	return objects.Object{Content: content, Tag: tag, Now: date(res.Header)}, nil
 }
@@ -63,8 +63,8 @@ const (
 	cacheControl = "no-store"
 )
 
-// Write implements [objects.Bucket]. The call sends once: the service repeats
-// none without being told to, but for uploads in chunks.
+// Write implements [objects.Bucket]. The call sends once: by default the client
+// library repeats a request only for uploads in chunks.
 func (b *bucket) Write(ctx context.Context, name string, content []byte, tag string) (string, error) {
 	generation := int64(0) // there must be none
 	if tag != "" {

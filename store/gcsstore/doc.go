@@ -5,27 +5,27 @@
 //	st, err := gcsstore.New(service, gcsstore.Options{Bucket: "my-bucket"})
 //	e, err := leader.NewElectionWithStore(st, election)
 //
-// It was seen on an emulator alone, fake-gcs-server 1.56.1. What is said of
-// Cloud Storage itself is from its documentation.
+// It was tested on an emulator alone, fake-gcs-server 1.56.1. Statements about
+// Cloud Storage itself are from its documentation.
 //
 // The package cloud.google.com/go/storage is the more usual client. A program
-// that calls it and does nothing else is 48 MB (v1.65.0), and one with this
-// client 22 MB (v0.293.0; go build, linux/amd64, Go 1.26.8). This one also
-// sends once what it is not told to repeat.
+// that only calls it is 48 MB (v1.65.0), and one with this client 22 MB
+// (v0.293.0; go build, linux/amd64, Go 1.26.8). This client also sends each
+// request once by default.
 //
 // # Writes
 //
 // A record is one object, whose first line has its revision; package objects
-// tells how it looks and how revisions grow. Generations are no revisions: they
-// are compared for equality alone here. A compare-and-swap is one upload with
-// ifGenerationMatch, which is 0 where no record is, and leaves once. A renewal
-// is one request. A write over a record that this Store has not seen costs two,
-// and so does one that makes a record, unless it was seen to be missing in the
-// last ten seconds.
+// describes its format and how revisions grow. Generations are not revisions:
+// they are compared for equality alone here. A compare-and-swap is one upload
+// with ifGenerationMatch, which is 0 where the record does not exist, and is
+// sent once. A renewal is one request. A write over a record that this Store
+// has not seen costs two, and so does one that makes a record, unless it was
+// seen to be missing in the last ten seconds.
 //
-// What was refused in so many words is a conflict (412), to be tried again
-// (409, 429), or in vain (all other 4xx). What never left is
-// store.ErrTransient: the HTTP client tells (package httptrace) that it asked
+// An explicit refusal is a conflict (412), store.ErrTransient (409, 429), or
+// store.ErrPermanent (all other 4xx). A request that was never sent is
+// store.ErrTransient: the HTTP client reports (package httptrace) that it asked
 // for a connection and got none. All else is store.ErrUnknown, and may land
 // later.
 //
@@ -35,37 +35,37 @@
 //
 // # Watching
 //
-// What is watched is read by the clock: at least twice in a heartbeat, and each
-// second where no heartbeat is known. A vacancy is found within half a
-// heartbeat. Reads and lists show the latest write. Each is billed, as each
-// write is: with a heartbeat of 3 s a candidate sends some 4.3 million reads in
-// a month, of a record and a control record, and the leader 0.9 million writes
-// besides. A Store that watches more than a dozen keys lists what begins as all
-// of them do, in place of reading each: keep other objects under other
-// prefixes.
+// Watches read by the clock: at least twice in a heartbeat, and each second
+// where no heartbeat is known. A vacancy is found within half a heartbeat.
+// Reads and lists show the latest write. Each is billed, as each write is: with
+// a heartbeat of 3 s a candidate sends some 4.3 million reads in a month, of a
+// record and a control record, and the leader another 0.9 million writes. A
+// Store that watches more than a dozen keys lists the common prefix of all of
+// them instead of reading each: keep other objects under other prefixes.
 //
 // # What the bucket must be
 //
 // Check refuses a bucket that is missing and a user without the rights. Where
-// the user may look at the bucket (storage.buckets.get) it warns of one that
-// keeps versions, or deleted objects, of which each renewal leaves one, and
-// tells its age: in one that was just made nobody leads before a lease has
-// passed. Where the user may not it warns of that: nobody can tell then whether
-// the bucket was deleted and made again.
+// the user may look at the bucket (storage.buckets.get) it warns if the bucket
+// keeps versions, or deleted objects, since each renewal leaves one, and
+// reports the bucket's age: in a bucket that was just made there is no leader
+// before a lease has passed. Where the user may not look at the bucket, it
+// warns of that: it cannot be known then whether the bucket was deleted and
+// made again.
 //
 // A bucket with a retention policy does not suit elections: it refuses to
-// replace an object. Nor does one with objects that everybody may read, unless
-// these reads are not cached; records say no-store.
+// replace an object. Nor does a bucket with objects that are publicly readable,
+// unless these reads are not cached; records have the header no-store.
 //
 // # Permissions
 //
 // A candidate needs storage.objects.get, list, create and delete in the bucket,
 // for which roles/storage.objectUser will do (without delete an object cannot
 // be replaced), an observer get and list (roles/storage.objectViewer). A
-// candidate should have storage.buckets.get besides, which neither role has, so
-// that the bucket's age is known. The emulator knows no rights, so that this
-// was not tried. Who may write may do so without a condition: give applications
-// that do not trust each other buckets of their own.
+// candidate should also have storage.buckets.get, which neither role has, so
+// that the bucket's age is known. The emulator has no rights, so that this was
+// not tried. A user who may write may also write without a condition: give
+// applications that do not trust each other separate buckets.
 //
 // # What is left to the caller
 //

@@ -17,7 +17,7 @@ func classifyAnswer(status int) error {
 		return store.ErrConflict
 	case http.StatusConflict, http.StatusTooManyRequests: // more than one write a second, among others
 		return store.ErrTransient
-	case http.StatusRequestTimeout, 499: // told by those in between, too
+	case http.StatusRequestTimeout, 499: // proxies and gateways answer so, too
 		return store.ErrUnknown
 	}
 	if 400 <= status && status < 500 {
@@ -45,7 +45,7 @@ func classifyRead(err error) error {
 	return store.ErrTransient
 }
 
-// explain wraps a failure, and says what to do about it.
+// explain wraps a failure, and adds how to fix it.
 func (b *bucket) explain(class, err error) error {
 	hint := ""
 	if answer := answerOf(err); answer != nil {

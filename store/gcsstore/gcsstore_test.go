@@ -39,7 +39,7 @@ func TestAURLThatIsNoneIsExplained(t *testing.T) {
 	}
 }
 
-func TestEveryFaultOfTheOptionsIsTold(t *testing.T) {
+func TestEveryInvalidOptionIsReported(t *testing.T) {
 	_, err := gcsstore.New(nil, gcsstore.Options{Prefix: "/", Create: true, Timeout: -1, Every: -1})
 	for _, word := range []string{"service", "Bucket", "Project", "Prefix", "Timeout", "Every"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
@@ -49,7 +49,7 @@ func TestEveryFaultOfTheOptionsIsTold(t *testing.T) {
 }
 
 // Nothing is asked of the server, and no bucket made.
-func TestACheckOfAClosedStoreSaysSo(t *testing.T) {
+func TestCheckOfAClosedStoreReportsClosed(t *testing.T) {
 	service, err := storage.NewService(t.Context(), option.WithoutAuthentication(), option.WithEndpoint("http://127.0.0.1:1/storage/v1/"))
 	if err != nil {
 		t.Fatal(err)

@@ -49,21 +49,14 @@ type Options struct {
 
 // A Store is the records in a bucket. Its methods may be called concurrently.
 type Store struct {
-	*objects.Store // all but Check and Close
+	*objects.Store // all but Check
 
 	bucket  *bucket
 	create  bool
 	project string
-	release func() // of a client of our own
 }
 
-var (
-	_ store.Opened         = (*Store)(nil)
-	_ store.Watcher        = (*Store)(nil)
-	_ store.PatternWatcher = (*Store)(nil)
-	_ store.ConnReporter   = (*Store)(nil)
-	_ store.Checker        = (*Store)(nil)
-)
+var _ store.Checker = (*Store)(nil)
 
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]+[a-z0-9]$`)
 
@@ -74,6 +67,10 @@ func validBucket(name string) bool { return len(name) <= 222 && bucketName.Match
 // New returns a Store over the user's own service, which must not be nil. It
 // does not contact the server; [Store.Check] does.
 func New(service *storage.Service, opts Options) (*Store, error) {
+	return newStore(service, opts, nil)
+}
+
+func newStore(service *storage.Service, opts Options, release func() error) (*Store, error) {
 	var faults []error
 	if service == nil {
 		faults = append(faults, errors.New("service: must not be nil"))
@@ -85,21 +82,11 @@ func New(service *storage.Service, opts Options) (*Store, error) {
 		faults = append(faults, errors.New("options: Create: needs a Project"))
 	}
 	b := &bucket{service: service, name: opts.Bucket}
-	s, err := objects.New(b, objects.Options{Prefix: opts.Prefix, Timeout: opts.Timeout, Every: opts.Every, Logger: opts.Logger})
+	s, err := objects.New(b, objects.Options{Prefix: opts.Prefix, Timeout: opts.Timeout, Every: opts.Every, Logger: opts.Logger, Release: release})
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("gcsstore: %w", err)
 	}
 	return &Store{Store: s, bucket: b, create: opts.Create, project: opts.Project}, nil
-}
-
-// Close ends the watches, and has later calls fail with store.ErrClosed. A
-// service that was given to [New] stays. It may be called more than once.
-func (s *Store) Close() error {
-	err := s.Store.Close()
-	if s.release != nil {
-		s.release()
-	}
-	return err
 }
 
 // impossible is a generation that no object has: they are instants in
@@ -114,10 +101,10 @@ const floor = 2 * time.Second
 // names a key to be written, write.
 //
 // It warns of a heartbeat of less than 2 s, since one object takes about one
-// write a second, and, where the user may look at the bucket, of one that keeps
-// versions or deleted objects. It then tells the bucket's age, too; where the
-// user may not, it warns of that. A bucket that does not answer is
-// store.ErrTransient.
+// write a second, and, where the user may look at the bucket, of a bucket that
+// keeps versions or deleted objects. It then reports the bucket's age, too;
+// where the user may not look, it warns of that. A bucket that does not answer
+// is store.ErrTransient.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (r store.Report, err error) {
 	if s.ConnState() == store.Closed {
 		return r, fmt.Errorf("%w: bucket %s", store.ErrClosed, s.bucket.name)
@@ -159,17 +146,17 @@ func (s *Store) exists(ctx context.Context) error {
 	return nil
 }
 
-// look tells what the bucket's properties mean for elections, if the user may
-// see them: it needs a right of its own. The bucket may have been made again
-// just now, so that it has to answer: an age that is not told counts as one
-// that nobody can know.
+// look judges the bucket's properties for elections, if the user may see them:
+// that needs a separate right. The bucket may have been deleted and made again
+// just now, so it has to answer: a missing age counts as an age that cannot be
+// known.
 func (s *Store) look(ctx context.Context, req store.CheckRequest, r *store.Report) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout())
 	defer cancel()
 	b, err := s.bucket.service.Buckets.Get(s.bucket.name).Fields("timeCreated", "versioning", "softDeletePolicy").Context(ctx).Do()
 	if answer := answerOf(err); answer != nil && (answer.Code == http.StatusForbidden || answer.Code == http.StatusUnauthorized) {
-		if req.Key != "" { // it is no concern of observers
-			r.Warnings = append(r.Warnings, fmt.Sprintf("The user may not look at bucket %s, and so cannot tell whether it was deleted and made again within a lease:"+
+		if req.Key != "" { // it does not matter to observers
+			r.Warnings = append(r.Warnings, fmt.Sprintf("The user may not look at bucket %s, so it is unknown whether the bucket was deleted and made again within a lease:"+
 				" a leader of before may not know yet, and leads beside the next one. Give storage.buckets.get.", s.bucket.name))
 		}
 		return nil

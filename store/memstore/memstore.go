@@ -24,8 +24,8 @@ type Options struct {
 	// of the process (as long as the clock does, and with fewer than a million
 	// writes a second).
 	FirstRevision uint64
-	// Logger is told, at level error, of a panic in a function that a watch was
-	// given. Nil is silent.
+	// Logger receives, at level error, a panic in the function of a watch. Nil
+	// is silent.
 	Logger *slog.Logger
 }
 
@@ -66,7 +66,7 @@ func NewWithOptions(o Options) *Store {
 	}
 }
 
-// Get returns the register's present state; it is never stale. It fails with
+// Get returns the register's current state; it is never stale. It fails with
 // store.ErrInvalid for a key outside [store.ValidKey], and with
 // store.ErrTransient if ctx is done.
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
@@ -80,7 +80,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 
 // CompareAndSwap implements [store.Store]. Its outcome is never unknown: if ctx
 // is done when it begins, nothing is written and the error is
-// store.ErrTransient; once begun it does not wait for anything.
+// store.ErrTransient; after that it does not wait for anything.
 func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
 	if err := admit(ctx, w.Key); err != nil {
 		return 0, err
@@ -91,7 +91,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at := s.state(w.Key).Revision; at != w.Expected {
-		return 0, fmt.Errorf("%w: key %q stands at revision %d, not %d", store.ErrConflict, w.Key, at, w.Expected)
+		return 0, fmt.Errorf("%w: key %q has revision %d, not %d", store.ErrConflict, w.Key, at, w.Expected)
 	}
 	if s.last == math.MaxUint64 {
 		return 0, fmt.Errorf("%w: no revisions are left", store.ErrPermanent)
@@ -122,7 +122,7 @@ func (s *Store) panicked(value any, stack []byte) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	// Whatever the Logger does in its turn has nobody left to be told to.
+	// A panic of the Logger has no receiver any more.
 	shield.Call(func() {
 		log.Error("panic", "of", "a function that a watch calls", "value", shield.Value(value), "stack", string(stack))
 	}, func(any, []byte) {})
@@ -147,7 +147,8 @@ func (s *Store) state(key string) store.Entry {
 	return store.Entry{Key: key}
 }
 
-// write stores e under the next revision and tells the watches. s.mu is held.
+// write stores e under the next revision and notifies the watches. s.mu is
+// held.
 func (s *Store) write(e store.Entry) uint64 {
 	s.last++
 	e.Revision = s.last
@@ -156,8 +157,8 @@ func (s *Store) write(e store.Entry) uint64 {
 	return e.Revision
 }
 
-// tell hands a register's new state to its watches. s.mu is held, which is what
-// keeps the order of delivery that of the writes.
+// tell hands a register's new state to its watches. s.mu is held, which keeps
+// deliveries in the order of the writes.
 func (s *Store) tell(e store.Entry) {
 	for w := range s.watches[e.Key] {
 		w.Push(e)

@@ -26,7 +26,7 @@ func write(t *testing.T, s *memstore.Store, key string, expected uint64, value s
 	return rev
 }
 
-func TestOneCounterNumbersTheWritesOfAllKeys(t *testing.T) {
+func TestAllKeysShareOneRevisionCounter(t *testing.T) {
 	s := memstore.New()
 	a := write(t, s, "a", 0, "1")
 	b := write(t, s, "b", 0, "1")
@@ -55,7 +55,7 @@ func TestRevisionsEndInsteadOfWrapping(t *testing.T) {
 	}
 }
 
-func TestCheckWarnsOnlyOfRevisionsThatStartAnew(t *testing.T) {
+func TestCheckWarnsOnlyOfRevisionsThatStartAgain(t *testing.T) {
 	for first, warnings := range map[uint64]int{0: 1, 1: 1, 1 << 50: 0} {
 		s := memstore.NewWithOptions(memstore.Options{FirstRevision: first})
 		report, err := s.Check(t.Context(), store.CheckRequest{TTL: time.Second})
@@ -129,7 +129,7 @@ func TestWatchTakesNoTime(t *testing.T) {
 	})
 }
 
-func TestSlowWatchHearsTheLatestStateAndHoldsUpNobody(t *testing.T) {
+func TestSlowWatchGetsTheLatestStateAndDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
 		h := &hearing{}
@@ -139,7 +139,7 @@ func TestSlowWatchHearsTheLatestStateAndHoldsUpNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stop()
-		synctest.Wait() // the first delivery has begun
+		synctest.Wait() // the first delivery has started
 		for range 1000 {
 			s.Put("a", nil)
 		}
@@ -208,7 +208,7 @@ func TestDeliverMayUseTheStore(t *testing.T) {
 	})
 }
 
-func TestRestoreTakesBackWritesAndTellsTheWatches(t *testing.T) {
+func TestRestoreUndoesWritesAndNotifiesWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
 		write(t, s, "a", 0, "1")
@@ -255,7 +255,7 @@ func BenchmarkCompareAndSwap(b *testing.B) {
 	}
 }
 
-// A panic is the one thing that it has to say.
+// A panic is the only thing that it logs.
 func TestAStoreWithoutALoggerIsSilent(t *testing.T) {
 	var out bytes.Buffer
 	was := slog.Default()

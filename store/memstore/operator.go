@@ -7,8 +7,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The methods of this file are no part of the contract of package store, and no
-// election calls them. They model what happens to a real store behind an
+// The methods of this file do not belong to the contract of package store, and
+// no election calls them. They model what happens to a real store behind an
 // election's back: an operator with an unconditional tool, a restored backup.
 
 // Delete deletes the key as an operator's tool does (nats kv del): without a
@@ -30,8 +30,8 @@ func (s *Store) Put(key string, value []byte) uint64 {
 }
 
 // Purge destroys every trace of the key, as a purge of the stream below a NATS
-// bucket does: the key stands at revision 0 again. The counter goes on, so that
-// the next write's revision is larger than all earlier ones nevertheless.
+// bucket does: the key has revision 0 again. The counter goes on, so that the
+// next write's revision is larger than all earlier ones nevertheless.
 func (s *Store) Purge(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

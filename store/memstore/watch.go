@@ -47,7 +47,7 @@ func (s *Store) WatchPattern(ctx context.Context, pattern string, deliver func(s
 	return s.until(ctx, w), nil
 }
 
-// complete stands in a queue for the end of the present state. No key is empty.
+// complete marks the end of the current state in a queue. No key is empty.
 const complete = ""
 
 // until ends w with ctx or by the function that it returns.
@@ -77,7 +77,7 @@ func (s *Store) attachWide(w *watch, pattern string) {
 	w.Push(store.Entry{Key: complete})
 }
 
-// attach lets w hear of the keys from now on, beginning with their present
+// attach lets w hear of the keys from now on, beginning with their current
 // state.
 func (s *Store) attach(w *watch, keys []string) {
 	s.mu.Lock()

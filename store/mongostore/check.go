@@ -2,16 +2,16 @@ package mongostore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
-// hello is what a server says of itself.
+// hello is a server's description of itself.
 type hello struct {
 	SetName string `bson:"setName"` // of a replica set's member
 	Msg     string `bson:"msg"`     // isdbgrid: a mongos
@@ -23,22 +23,25 @@ type hello struct {
 const failover = 12 * time.Second
 
 // Check implements [store.Checker]. It refuses servers that only speak
-// MongoDB's protocol, one that is no member of a replica set, and a user
-// without the right to read or update the key; nothing is written, so that the
-// right to insert is not asked for. It warns that the package was not verified,
-// and of a lease that a failover outlasts.
+// MongoDB's protocol, a server outside of a replica set, and a user without the
+// right to read or update the key; nothing is written, so that the right to
+// insert is not checked. It warns that the package was not verified, and of a
+// lease that a failover outlasts.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	s.Pace(req.HeartbeatInterval, req.Key)
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel, err := base.Begin(ctx, s.Store)
+	if err != nil {
+		return store.Report{}, err
+	}
 	defer cancel()
 	if err := s.genuine(ctx); err != nil {
 		return store.Report{}, err
 	}
-	if err := s.mayUse(ctx, req); err != nil {
+	if err := base.Usable(ctx, s.Store, req); err != nil {
 		return store.Report{}, err
 	}
 	report := store.Report{Warnings: []string{
-		"The store for MongoDB was not verified on a server: its guarantees are those of MongoDB's manual, as its authors read it.",
+		"The store for MongoDB was not verified on a server: its guarantees follow MongoDB's manual.",
 	}}
 	if req.TTL > 0 && req.TTL < failover {
 		report.Warnings = append(report.Warnings, fmt.Sprintf("A lease of %v may end while the replica set changes its primary,"+
@@ -52,11 +55,11 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 func (s *Store) genuine(ctx context.Context) error {
 	answer, err := s.hello(ctx)
 	if err != nil {
-		return s.readError(ctx, "hello", err)
+		return readError(ctx, "hello", err)
 	}
 	var build bson.M
 	if err := s.db.RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
-		return s.readError(ctx, "buildInfo", err)
+		return readError(ctx, "buildInfo", err)
 	}
 	for _, name := range []string{"ferretdb", "ferretdbVersion", "ferretdbFeatures", "documentdb", "_t"} {
 		if _, is := build[name]; is {
@@ -64,30 +67,7 @@ func (s *Store) genuine(ctx context.Context) error {
 		}
 	}
 	if answer.SetName == "" && answer.Msg != "isdbgrid" {
-		return fmt.Errorf("%w: the server is no member of a replica set: it has neither a logical time nor change streams; make it a replica set, of one if need be", store.ErrPermanent)
+		return fmt.Errorf("%w: the server is not a member of a replica set: it has neither a logical time nor change streams; make it a replica set, of one if need be", store.ErrPermanent)
 	}
 	return nil
-}
-
-// impossible is a revision that no register ever has.
-const impossible = 1<<63 - 1
-
-// mayUse finds out whether the user may read the keys and write theirs, and
-// whether the server knows what a write needs, by a write that it must refuse
-// for its expected revision if it does not refuse it for something else.
-func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
-	key := req.Key
-	if key == "" {
-		return nil
-	}
-	for _, k := range append([]string{key}, req.Reads...) {
-		if _, err := s.Get(ctx, k); errors.Is(err, store.ErrPermanent) {
-			return err
-		}
-	}
-	_, err := s.CompareAndSwap(ctx, store.Write{Key: key, Expected: impossible})
-	if errors.Is(err, store.ErrPermanent) {
-		return err
-	}
-	return nil // the rest shows, or passes, by itself
 }

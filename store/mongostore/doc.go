@@ -1,11 +1,11 @@
 // Package mongostore keeps the records of elections in MongoDB, over its driver
 // v2.
 //
-// NOT VERIFIED ON A SERVER: no MongoDB could be had where this package was
-// written. Its guarantees are those of MongoDB's manual, as its authors read
-// it, and each election over it says so in its log. `LEADER_MONGODB_URI=… go
-// test ./mongostore` in the directory test/labs/stores of the repository judges it
-// on yours; prefer another store until you have done so.
+// NOT VERIFIED ON A SERVER: MongoDB was not available where this package was
+// written. Its guarantees are the guarantees of MongoDB's manual, as its
+// authors read it, and each election over it logs that. `LEADER_MONGODB_URI=…
+// go test ./mongostore` in the directory test/labs/stores of the repository
+// judges it on yours; prefer another store until you have done so.
 //
 // A server that the tests could install was looked for on 2026-11-25, from a
 // machine that reaches package registries alone. Debian has had none since
@@ -31,8 +31,8 @@
 // arrives; a matching refusal is store.ErrConflict, a lack of rights
 // store.ErrPermanent, and whatever else store.ErrUnknown.
 //
-// Other tools may delete registers. What they write is noticed only if they
-// change rev to a larger number.
+// Other tools may delete registers. Their other changes are noticed only if
+// they change rev to a larger number.
 //
 // # Watching
 //
@@ -44,12 +44,12 @@
 // # What MongoDB must be
 //
 // A replica set, or a sharded cluster, of version 6 or later; a collection that
-// is sharded is so by _id. Check refuses a standalone server, a user without
-// the rights, and servers that only speak the protocol: FerretDB 1 compares,
-// and then writes, so that of two rivals both may win (this refusal is tested
-// on FerretDB 1.24). It warns of a lease that is shorter than 12 s, which a
-// failover may take. The storage engine inMemory forgets at a restart, and
-// Check cannot see it: use leader.GraceOn there.
+// is sharded must be sharded by _id. Check refuses a standalone server, a user
+// without the rights, and servers that only speak the protocol: FerretDB 1
+// compares, and then writes, so both of two rivals may win (this refusal is
+// tested on FerretDB 1.24). It warns of a lease that is shorter than 12 s,
+// which a failover may take. The storage engine inMemory forgets at a restart,
+// and Check cannot see it: use leader.GraceOn there.
 //
 // # Permissions
 //

@@ -9,12 +9,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
-// Codes by which MongoDB refuses a command before it executes it, and for good
-// (src/mongo/base/error_codes.yml; the last two are those of expressions that a
-// server does not know). What else a server says of a write is taken for an
-// unknown outcome: nobody has seen it here.
+// Codes by which MongoDB permanently refuses a command before it executes it
+// (src/mongo/base/error_codes.yml; the last two are for expressions that a
+// server does not know). Every other error of a write is taken for an unknown
+// outcome: none of them was seen here.
 const (
 	duplicateKey      = 11000
 	badValue          = 2
@@ -39,7 +40,7 @@ func unsent(err error) bool {
 	return errors.Is(err, mongo.ErrClientDisconnected)
 }
 
-// refused reports whether the server refused the command for good.
+// refused reports whether the server refused the command permanently.
 func refused(err error) bool {
 	answer, ok := errors.AsType[mongo.CommandError](err)
 	if !ok {
@@ -54,7 +55,7 @@ func refused(err error) bool {
 }
 
 // writeError classifies a failed write.
-func (s *Store) writeError(ctx context.Context, w store.Write, err error) error {
+func writeError(ctx context.Context, w store.Write, err error) error {
 	answer, _ := errors.AsType[mongo.CommandError](err)
 	var c error
 	switch {
@@ -69,28 +70,20 @@ func (s *Store) writeError(ctx context.Context, w store.Write, err error) error 
 	default:
 		c = store.ErrUnknown
 	}
-	return fmt.Errorf("%w: key %q: %w", c, w.Key, explained(ctx, err))
+	return fmt.Errorf("%w: key %q: %w", c, w.Key, base.Because(ctx, err))
 }
 
 // readError classifies a failed call that changes nothing.
-func (s *Store) readError(ctx context.Context, what string, err error) error {
+func readError(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
 	}
 	c := store.ErrTransient
 	switch {
-	case s.open() != nil, errors.Is(err, mongo.ErrClientDisconnected):
+	case errors.Is(err, mongo.ErrClientDisconnected):
 		c = store.ErrClosed
 	case refused(err):
 		c = store.ErrPermanent
 	}
-	return fmt.Errorf("%w: %s: %w", c, what, explained(ctx, err))
-}
-
-// explained adds why the context ended.
-func explained(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		return fmt.Errorf("%w: %w", cause, err)
-	}
-	return err
+	return fmt.Errorf("%w: %s: %w", c, what, base.Because(ctx, err))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/mongostore"
 )
 
-// A program that has a client elects over it. Nobody listens on the port of
+// A program that has a client elects over it. No server listens on the port of
 // this example, so that its campaign ends with its context.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -40,7 +40,8 @@ func Example() {
 	// Output: <nil>
 }
 
-// A store with a connection of its own, for programs that have none.
+// ExampleOpen opens a store that makes a connection, for programs that have
+// none.
 func ExampleOpen() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()

@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -16,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/ocsp"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 	"github.com/seed-ff2cb582/leader/store/tlsfiles"
 )
 
@@ -27,56 +26,49 @@ const form = "mongodb[+srv]://[USER:PASSWORD@]HOST[:27017][,HOST2…]/DATABASE[?
 // (replicaSet, tls, authSource, …). The files of certificates that it names are
 // read at each handshake.
 func Driver() store.Driver {
-	return store.Driver{
-		Schemes: []string{"mongodb", "mongodb+srv"},
-		Form:    form,
-		Open:    func(ctx context.Context, u *url.URL) (store.Opened, error) { return openURL(ctx, u) },
-	}
+	return base.Driver(form, openURL, "mongodb", "mongodb+srv")
 }
 
-// Open returns a store with a client of its own, which Close disconnects, once
-// a primary has answered. See [Driver] for the URL. Errors are classified as
-// those of package store.
+// Open makes a client, and returns a store on it once a primary has answered.
+// Close disconnects the client. See [Driver] for the URL. Errors are classified
+// like the errors of package store.
 func Open(ctx context.Context, rawURL string) (*Store, error) {
-	opened, err := store.Open(ctx, rawURL, Driver())
-	if err != nil {
-		return nil, err
-	}
-	s, ok := opened.(*Store)
-	if !ok {
-		return nil, fmt.Errorf("%w: opened a %T", store.ErrPermanent, opened)
-	}
-	return s, nil
+	return base.Open[*Store](ctx, rawURL, Driver())
 }
 
 func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	database := strings.TrimPrefix(u.Path, "/")
 	if u.Host == "" || database == "" {
-		return nil, fmt.Errorf("%w: the store's URL names no host or no database: %s", store.ErrInvalid, form)
+		return nil, base.InvalidURL(errors.New("it names no host or no database: " + form))
+	}
+	q := base.Parameters(u)
+	opts := Options{Collection: q.Text("collection")}
+	query, err := q.Rest()
+	if err != nil {
+		return nil, err
 	}
 	own := *u
-	query := own.Query()
-	opts := Options{Collection: query.Get("collection")}
-	query.Del("collection")
 	own.RawQuery = query.Encode()
 	client, err := mongo.Connect(clientOptions(&own))
 	if err != nil {
-		return nil, fmt.Errorf("%w: the store's URL: %s", store.ErrInvalid, hidden(err, u))
+		return nil, base.InvalidURL(errors.New(hidden(err, u)))
 	}
-	s, err := New(client.Database(database), opts)
-	if err != nil {
-		return nil, errors.Join(err, client.Disconnect(ctx))
-	}
-	s.release = sync.OnceValue(func() error {
+	s, err := newStore(client.Database(database), opts, func() error {
 		// The client takes leave of a primary that may be gone.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		return client.Disconnect(ctx)
 	})
-	call, cancel := s.bounded(ctx)
+	if err != nil {
+		return nil, errors.Join(err, client.Disconnect(ctx))
+	}
+	ctx, cancel, err := base.Begin(ctx, s.Store)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	defer cancel()
-	if _, err := s.hello(call); err != nil {
-		return nil, errors.Join(s.readError(call, "hello", err), s.Close())
+	if _, err := s.hello(ctx); err != nil {
+		return nil, errors.Join(readError(ctx, "hello", err), s.Close())
 	}
 	return s, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/mongostore"
 )
 
-func TestOpenSaysWhatIsWrongWithTheURL(t *testing.T) {
+func TestOpenReportsEachFaultOfTheURL(t *testing.T) {
 	t.Parallel()
 	for url, word := range map[string]string{
 		"nats://127.0.0.1":                           "scheme",
@@ -57,7 +57,7 @@ func TestNewRefusesWhatItCannotUse(t *testing.T) {
 	}
 }
 
-// What can be decided without MongoDB is.
+// Invalid keys and values are refused before MongoDB is asked.
 func TestKeysAndValuesAreJudgedWithoutAServer(t *testing.T) {
 	t.Parallel()
 	db := nowhere(t)
@@ -80,7 +80,7 @@ func TestKeysAndValuesAreJudgedWithoutAServer(t *testing.T) {
 	}
 	ended, end := context.WithCancel(ctx)
 	end()
-	// Nobody answers there, and nothing left.
+	// No server answers there, and nothing was sent.
 	for _, ctx := range []context.Context{ctx, ended} {
 		if _, err := s.CompareAndSwap(ctx, store.Write{Key: "a"}); store.Classify(err) != store.Transient {
 			t.Error(err)

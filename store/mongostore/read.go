@@ -1,47 +1,23 @@
 package mongostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 	"github.com/seed-ff2cb582/leader/store/feed"
 )
-
-// Get implements [store.Store] by a linearizable read at the primary: what it
-// shows is not older than the call.
-func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
-	if !store.ValidKey(key) {
-		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
-	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	documents, err := s.find(ctx, bson.D{{Key: "_id", Value: key}})
-	if err != nil {
-		return store.Entry{}, s.readError(ctx, fmt.Sprintf("key %q", key), err)
-	}
-	all, err := entries(documents)
-	switch {
-	case err != nil:
-		return store.Entry{}, err
-	case len(all) == 0:
-		return store.Entry{Key: key}, nil
-	}
-	return all[0], nil
-}
 
 // find reads the documents that fit the filter, and returns the driver's own
 // errors.
 func (s *Store) find(ctx context.Context, filter bson.D) ([]document, error) {
-	if err := s.open(); err != nil {
-		return nil, err
-	}
 	cursor, err := s.reads.Find(ctx, append(filter, bson.E{Key: "rev", Value: bson.D{{Key: "$gt", Value: int64(0)}}}))
 	if err != nil {
 		return nil, err
@@ -70,9 +46,6 @@ func entries(documents []document) (all []store.Entry, err error) {
 
 // hello asks the primary what it is.
 func (s *Store) hello(ctx context.Context) (answer hello, err error) {
-	if err := s.open(); err != nil {
-		return answer, err
-	}
 	err = s.db.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&answer)
 	return answer, err
 }
@@ -84,22 +57,20 @@ type source struct{ s *Store }
 func (src source) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
 	if len(keys) == 0 {
 		_, err := src.s.hello(ctx)
-		return nil, src.s.readError(ctx, "hello", err)
+		return nil, readError(ctx, "hello", err)
 	}
 	documents, err := src.s.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: keys}}}})
 	if err != nil {
-		return nil, src.s.readError(ctx, fmt.Sprintf("keys %q", keys), err)
+		return nil, readError(ctx, fmt.Sprintf("keys %q", keys), err)
 	}
 	return entries(documents)
 }
 
 // List implements [feed.Source].
 func (src source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
-	literal, _, _ := strings.Cut(pattern, "*")
-	literal, _, _ = strings.Cut(literal, ">")
-	documents, err := src.s.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$regex", Value: "^" + regexp.QuoteMeta(literal)}}}})
+	documents, err := src.s.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$regex", Value: "^" + regexp.QuoteMeta(base.Literal(pattern))}}}})
 	if err != nil {
-		return nil, src.s.readError(ctx, fmt.Sprintf("pattern %q", pattern), err)
+		return nil, readError(ctx, fmt.Sprintf("pattern %q", pattern), err)
 	}
 	all, _ := entries(documents) // a read of the key itself returns the error
 	return all, nil
@@ -109,17 +80,14 @@ func (src source) List(ctx context.Context, pattern string) ([]store.Entry, erro
 // whose events name the keys that are to be read.
 func (src source) Follow(ctx context.Context, news *feed.News) error {
 	s := src.s
-	if err := s.open(); err != nil {
-		return err
-	}
 	only := mongo.Pipeline{{{Key: "$project", Value: bson.D{{Key: "documentKey", Value: 1}, {Key: "operationType", Value: 1}}}}}
 	stream, err := s.reads.Database().Collection(s.opts.Collection).Watch(ctx, only)
 	if err != nil {
-		return s.readError(ctx, "watching", err)
+		return readError(ctx, "watching", err)
 	}
 	defer func() {
-		// A server that stands still must not hold up the closing of the store.
-		brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.Timeout)
+		// A server that hangs must not hold up the closing of the store.
+		brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(s.opts.Timeout, DefaultTimeout))
 		defer cancel()
 		_ = stream.Close(brief) // the server forgets it by itself
 	}()
@@ -143,5 +111,5 @@ func (src source) Follow(ctx context.Context, news *feed.News) error {
 	if err == nil {
 		err = store.ErrTransient // the stream ended: its collection did
 	}
-	return s.readError(ctx, "watching", err)
+	return readError(ctx, "watching", err)
 }

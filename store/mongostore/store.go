@@ -1,11 +1,10 @@
 package mongostore
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -14,13 +13,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/feed"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // The values of [Options.Collection] and [Options.Timeout] if those are zero.
 const (
 	DefaultCollection = "leader"
-	DefaultTimeout    = 5 * time.Second
+	DefaultTimeout    = base.DefaultTimeout
 )
 
 // MaxValue is the size in bytes of the largest value that a Store takes. It is
@@ -45,69 +44,36 @@ type Options struct {
 // [store.Watcher], [store.PatternWatcher], [store.ConnReporter],
 // [store.Checker] and [store.Opened]. Its methods may be called concurrently.
 type Store struct {
-	*feed.Feed // Watch, WatchPattern, ConnState, OnConnState
+	*base.Store // all but Check
 
-	db     *mongo.Database
-	reads  *mongo.Collection // with a linearizable read concern, at the primary
-	opts   Options
-	closed atomic.Bool
-	// release disconnects the client, if it is the store's own.
-	release func() error
+	db    *mongo.Database
+	reads *mongo.Collection // with a linearizable read concern, at the primary
+	opts  Options
 }
 
-var (
-	_ store.Watcher        = (*Store)(nil)
-	_ store.PatternWatcher = (*Store)(nil)
-	_ store.ConnReporter   = (*Store)(nil)
-	_ store.Checker        = (*Store)(nil)
-	_ store.Opened         = (*Store)(nil)
-)
+var _ store.Checker = (*Store)(nil)
 
 // New returns a store over a collection of the database. It sends nothing; use
 // [Store.Check] to learn whether MongoDB can be reached and suits. The
 // database's client stays the caller's. Concerns, preferences and retries that
 // it is configured with do not apply.
 func New(db *mongo.Database, opts Options) (*Store, error) {
+	return newStore(db, opts, nil)
+}
+
+func newStore(db *mongo.Database, opts Options, release func() error) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("mongostore: database: must not be nil")
 	}
-	if opts.Timeout < 0 {
-		return nil, fmt.Errorf("mongostore: options: Timeout %v: must not be negative", opts.Timeout)
-	}
-	if opts.Collection == "" {
-		opts.Collection = DefaultCollection
-	}
-	if opts.Timeout == 0 {
-		opts.Timeout = DefaultTimeout
-	}
+	opts.Collection = cmp.Or(opts.Collection, DefaultCollection)
 	linearizable := options.Collection().SetReadConcern(readconcern.Linearizable()).SetReadPreference(readpref.Primary())
-	s := &Store{db: db, reads: db.Collection(opts.Collection, linearizable), opts: opts, release: func() error { return nil }}
-	s.Feed = feed.New(source{s}, feed.Options{Timeout: opts.Timeout, Logger: opts.Logger})
+	s := &Store{db: db, reads: db.Collection(opts.Collection, linearizable), opts: opts}
+	var err error
+	s.Store, err = base.New(source{s}, base.Options{
+		Name: "MongoDB, collection " + opts.Collection, MaxValue: MaxValue, Timeout: opts.Timeout, Logger: opts.Logger, Release: release,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("mongostore: %w", err)
+	}
 	return s, nil
-}
-
-// Close ends all watches and waits until the store's goroutines are gone. Later
-// calls fail with [store.ErrClosed]. The client of a store that [New] made
-// stays connected. Close may be called more than once, and not by a function
-// that a watch was given.
-func (s *Store) Close() error {
-	s.closed.Store(true)
-	s.Feed.Close()
-	return s.release()
-}
-
-// open fails if the store is closed.
-func (s *Store) open() error {
-	if s.closed.Load() {
-		return fmt.Errorf("%w: MongoDB, collection %q", store.ErrClosed, s.opts.Collection)
-	}
-	return nil
-}
-
-// bounded gives a call without a deadline the store's.
-func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, s.opts.Timeout)
 }

@@ -3,15 +3,14 @@ package mongostore
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A document is a register: {_id: key, rev: long, val: binary, dead: bool}. One
-// without a revision is none.
+// A document is a register: {_id: key, rev: long, val: binary, dead: bool}. A
+// document without a revision is not a register.
 type document struct {
 	Key  string `bson:"_id"`
 	Rev  int64  `bson:"rev"`
@@ -71,25 +70,8 @@ func (s *Store) swap(w store.Write) bson.D {
 	}
 }
 
-// CompareAndSwap implements [store.Store] by one findAndModify, which is sent
-// at most once.
-func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
-	switch {
-	case !store.ValidKey(w.Key):
-		return 0, fmt.Errorf("%w: key %q", store.ErrInvalid, w.Key)
-	case len(w.Value) > MaxValue:
-		return 0, fmt.Errorf("%w: key %q: a value of %d bytes, and at most %d are taken", store.ErrInvalid, w.Key, len(w.Value), MaxValue)
-	case w.Expected > math.MaxInt64:
-		return 0, fmt.Errorf("%w: key %q: revisions end before %d", store.ErrConflict, w.Key, w.Expected)
-	}
-	if err := s.open(); err != nil {
-		return 0, err
-	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	if ctx.Err() != nil {
-		return 0, fmt.Errorf("%w: key %q: not sent: %w", store.ErrTransient, w.Key, context.Cause(ctx))
-	}
+// Swap implements [base.System] by one findAndModify, which is sent at most once.
+func (src source) Swap(ctx context.Context, w store.Write) (uint64, error) {
 	var answer struct {
 		Value *struct {
 			Rev int64 `bson:"rev"`
@@ -98,8 +80,8 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 			N *int32 `bson:"n"`
 		} `bson:"lastErrorObject"`
 	}
-	if err := s.db.RunCommand(ctx, s.swap(w)).Decode(&answer); err != nil {
-		return 0, s.writeError(ctx, w, err)
+	if err := src.s.db.RunCommand(ctx, src.s.swap(w)).Decode(&answer); err != nil {
+		return 0, writeError(ctx, w, err)
 	}
 	switch {
 	case answer.Value != nil && answer.Value.Rev > 0 && uint64(answer.Value.Rev) > w.Expected:
@@ -107,6 +89,6 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 	case answer.Value == nil && answer.Last.N != nil && *answer.Last.N == 0:
 		return 0, fmt.Errorf("%w: key %q: expected revision %d", store.ErrConflict, w.Key, w.Expected)
 	default:
-		return 0, fmt.Errorf("%w: key %q: the answer does not tell what was written", store.ErrUnknown, w.Key)
+		return 0, fmt.Errorf("%w: key %q: the answer does not contain the written revision", store.ErrUnknown, w.Key)
 	}
 }

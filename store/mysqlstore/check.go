@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // variablesSQL reads the settings that matter, of those that the server has:
@@ -21,17 +22,17 @@ const variablesSQL = `SHOW VARIABLES WHERE Variable_name IN ('autocommit', 'read
 	'log_bin', 'sync_binlog', 'wsrep_on', 'tx_isolation', 'transaction_isolation', 'gtid_slave_pos')
 	OR Variable_name LIKE 'rpl_semi_sync_%'`
 
-// statusSQL reads how many replicas are connected, where the server tells
+// statusSQL reads how many replicas are connected, where the server reports it
 // (MariaDB does), and whether writes wait for them now.
 const statusSQL = `SHOW STATUS WHERE Variable_name IN ('Slaves_connected', 'Rpl_semi_sync_master_status', 'Rpl_semi_sync_source_status')`
 
-// tableSQL reads what the server tells of the table and its triggers. Those are
-// shown to a user who has the right TRIGGER.
+// tableSQL reads the server's description of the table and its triggers. The
+// triggers are shown to a user who has the right TRIGGER.
 //
 // The age is a difference of two times of the session's zone. Where an hour
-// comes twice, one of the two instants may be taken for that of an hour before
-// or after; where one is left out, the difference of the times is an hour too
-// large. Neither function makes both mistakes.
+// comes twice, one of the two instants may be taken for the instant an hour
+// before or after; where an hour is left out, the difference of the times is an
+// hour too large. Neither function makes both mistakes.
 const tableSQL = `SELECT coalesce(engine, ''), coalesce(table_type, ''),
 	coalesce(LEAST(CAST((UNIX_TIMESTAMP(NOW(6)) - UNIX_TIMESTAMP(create_time)) * 1000000 AS SIGNED),
 		TIMESTAMPDIFF(MICROSECOND, create_time, NOW(6))), 0),
@@ -60,17 +61,20 @@ type findings struct {
 // and write; Options.Create makes a missing table first. A server that is
 // read-only is refused for the moment (store.ErrTransient).
 //
-// It warns, and says that the store may forget, where acknowledged writes may
-// be lost, or such as a read has shown: unless there is a binlog, and
-// innodb_flush_log_at_trx_commit and sync_binlog are 1, and where a replica is
-// connected, or the server was one itself, without semi-synchronous replication
-// that waits, for as long as it takes, before a write is shown.
+// It warns, and reports that the store may forget, where a server may lose
+// acknowledged writes, or writes that a read has shown: unless there is a
+// binlog, and innodb_flush_log_at_trx_commit and sync_binlog are 1, and where a
+// replica is connected, or the server was one itself, without semi-synchronous
+// replication that waits, for as long as it takes, before a write is shown.
 //
-// The report's Age is that of the table, less somewhat more than a second: the
-// server tells in which second the table was made.
+// The report's Age is the age of the table, less somewhat more than a second:
+// the server reports only the second in which the table was made.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	s.Pace(req.HeartbeatInterval, req.Key)
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel, err := base.Begin(ctx, s.Store)
+	if err != nil {
+		return store.Report{}, err
+	}
 	defer cancel()
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -187,8 +191,8 @@ func (c *client) refuse(f findings) error {
 	}
 	isolation := f.settings["tx_isolation"] + f.settings["transaction_isolation"]
 	fault(f.engine != "InnoDB", "its engine is %q, which has no transactions: ALTER TABLE %s ENGINE = InnoDB", f.engine, c.names.bare)
-	fault(f.floor < 2, "what belongs to it is not complete: run the statements that mysqlstore.Schema returns")
-	fault(f.floor >= 2 && f.below != "InnoDB", "%[1]s_floor is no table of InnoDB (engine %[2]q), so that nothing locks its rows: ALTER TABLE %[1]s_floor ENGINE = InnoDB."+
+	fault(f.floor < 2, "its triggers and functions are incomplete: run the statements that mysqlstore.Schema returns")
+	fault(f.floor >= 2 && f.below != "InnoDB", "%[1]s_floor is not an InnoDB table (engine %[2]q), so that nothing locks its rows: ALTER TABLE %[1]s_floor ENGINE = InnoDB."+
 		" If it is a view, drop it and run the statements that mysqlstore.Schema returns", c.names.bare, f.below)
 	// A user without the right TRIGGER is shown none.
 	fault(f.triggers != 0 && f.triggers != 3, "it has %d triggers, and not the 3 of mysqlstore.Schema", f.triggers)
@@ -201,12 +205,12 @@ func (c *client) refuse(f findings) error {
 	return fmt.Errorf("%w: table %s does not suit elections: %w", store.ErrPermanent, c.names.bare, errors.Join(faults...))
 }
 
-// inexact is by how much the instant at which a table was made may be told too
-// early: it is cut to whole seconds, and MariaDB has it of a file, whose clock
-// is behind by a tick of the kernel's.
+// inexact is by how much the reported creation time of a table may be too
+// early: it is cut to whole seconds, and MariaDB takes it from a file, whose
+// clock is behind by a tick of the kernel's.
 const inexact = time.Second + 100*time.Millisecond
 
-// judge says what the settings mean for elections.
+// judge returns a report of how the settings affect elections.
 func (c *client) judge(f findings) (r store.Report) {
 	warn := func(when bool, format string, args ...any) {
 		if when {
@@ -216,7 +220,7 @@ func (c *client) judge(f findings) (r store.Report) {
 	}
 	flush, sync := f.settings["innodb_flush_log_at_trx_commit"], f.settings["sync_binlog"]
 	binlog := on(f.settings["log_bin"]) != ""
-	warn(flush != "1", "The server runs with innodb_flush_log_at_trx_commit=%s: what it acknowledged may be lost when it fails. Set it to 1.", flush)
+	warn(flush != "1", "The server runs with innodb_flush_log_at_trx_commit=%s: acknowledged writes may be lost when it fails. Set it to 1.", flush)
 	warn(!binlog, "The server keeps no binlog (log_bin): InnoDB then shows a write before it is on the disk, and takes back what was read when it fails."+
 		" Set log_bin, and sync_binlog=1.")
 	warn(binlog && sync != "1", "The server runs with sync_binlog=%s: when it fails, its binlog, and with it a replica, may lack what was acknowledged. Set it to 1.", sync)
@@ -247,7 +251,7 @@ func (f *findings) judgeReplication(warn func(bool, string, ...any)) {
 		warn(connected, "The server has replicas (%s connected), and replication is asynchronous:"+
 			" one that is promoted may lack what was acknowledged."+use, f.status["Slaves_connected"])
 		warn(!connected && former != "", "The server was a replica (gtid_slave_pos=%s), and may have taken another's place without all that was acknowledged there."+use+
-			" Or set gtid_slave_pos to '' when a lease has passed since, if it is to be no replica again.", former)
+			" Or set gtid_slave_pos to '' when a lease has passed since, if it will not be a replica again.", former)
 		return
 	}
 	status := f.status["Rpl_semi_sync_master_status"] + f.status["Rpl_semi_sync_source_status"]
@@ -269,22 +273,10 @@ func (f *findings) semi(name string) string {
 	return cmp.Or(f.settings["rpl_semi_sync_master_"+name], f.settings["rpl_semi_sync_source_"+name])
 }
 
-// impossible is a revision that no register ever has.
-const impossible = 1 << 62
-
-// mayUse finds out whether the user may read the keys, without which a
-// candidate would wait for somebody else's write, and whether they may write
-// theirs, by a write that must be refused.
+// mayUse finds out whether the user may read the keys, write theirs and make a
+// record.
 func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
-	if req.Key == "" {
-		return nil
-	}
-	for _, key := range append([]string{req.Key}, req.Reads...) {
-		if _, err := s.Get(ctx, key); errors.Is(err, store.ErrPermanent) {
-			return err
-		}
-	}
-	if _, err := s.CompareAndSwap(ctx, store.Write{Key: req.Key, Expected: impossible}); errors.Is(err, store.ErrPermanent) {
+	if err := base.Usable(ctx, s.Store, req); err != nil || req.Key == "" {
 		return err
 	}
 	return s.mayCreate(ctx)

@@ -16,7 +16,7 @@ type clock struct {
 // started is the zero of a clock that does not jump.
 var started = time.Now() //nolint:gochecknoglobals // it is constant
 
-// saw sets the clock to what an answer that has just arrived says.
+// saw sets the clock by an answer that has just arrived.
 func (c *clock) saw(server uint64) { c.lead.Store(int64(server) - time.Since(started).Microseconds()) }
 
 func (c *clock) now() uint64 {

@@ -19,44 +19,45 @@
 // showed it. The server refuses a revision that is ahead of its clock, and the
 // store then sends another, which costs two more round trips.
 //
-// What other tools do to the table is seen: an UPDATE by hand has a new
+// Changes to the table by other tools are seen: an UPDATE by hand has a new
 // revision, and after a DELETE the key goes on with a larger one. A record
 // cannot be renamed. TRUNCATE and DROP run no triggers: after them revisions go
 // on from the server's clock. No revision was ahead of it, unless it was set
-// back or another tool stated the revision. Candidates of earlier versions
-// state their own clock: upgrade all of them before you rely on that.
+// back or another tool set the revision itself. Candidates of earlier versions
+// set revisions by their own clock: upgrade all of them before you rely on
+// that.
 //
 // A write is sent once, by a sql.Conn, since a sql.DB repeats some. Errors of
-// the server that are known to undo the statement are refusals; all others, of
-// a commit and of a session that is killed among them, and a connection that
-// breaks or answers too late, leave the outcome unknown (store.ErrUnknown): the
-// write may land later. What never left is store.ErrTransient: no connection
-// was to be had, or the context was done, or the driver says so. So is what a
-// read-only server refuses, or would refuse to a user of fewer rights, since a
-// failover may end that; the connection is closed then, and the pool makes
-// another. Tests lose the answer, and freeze and kill the server.
+// the server that are known to undo the statement are refusals; all others,
+// among them the errors of a commit and of a session that is killed, and a
+// connection that breaks or answers too late, leave the outcome unknown
+// (store.ErrUnknown): the write may land later. A write that was never sent is
+// store.ErrTransient: there was no connection, or the context was done, or the
+// driver reports it. So is a write that a read-only server refuses, or would
+// refuse to a user of fewer rights, since a failover may end that; the
+// connection is closed then, and the pool makes another. Tests lose the answer,
+// and freeze and kill the server.
 //
-// Statements are text without arguments, which the driver would prepare by a
-// round trip of its own. No flag of the driver changes an outcome, and a
-// session with autocommit=0 writes nothing.
+// Statements are text without arguments, since the driver would prepare
+// arguments by an extra round trip. No flag of the driver changes an outcome,
+// and a session with autocommit=0 writes nothing.
 //
 // # Watching
 //
-// What is watched is read by the clock, all of it in one statement: at least
-// twice in a heartbeat, and each second where no heartbeat is known. A vacancy
-// is found within half a heartbeat. Each look takes a connection of the pool
-// for a moment. Reads come from the primary alone, as far as read_only tells.
+// Watches read by the clock, all of them in one statement: at least twice in a
+// heartbeat, and each second where no heartbeat is known. A vacancy is found
+// within half a heartbeat. Each read takes a connection of the pool for a
+// moment. Reads come from the primary alone, as far as read_only shows.
 //
 // # What the server must be
 //
 // Check refuses a table that is missing, not of InnoDB or not complete, a
-// session that does not commit by itself or reads what is not committed, and a
+// session that does not commit by itself or reads uncommitted data, and a
 // Galera cluster, on which this store was not examined. It warns, and elections
 // cool down before they promote, where acknowledged writes may be lost: unless
 // innodb_flush_log_at_trx_commit and sync_binlog are 1, without
-// innodb_doublewrite, and where the server tells of a connected replica, or
-// that it was one itself (MariaDB does), and not of semi-synchronous
-// replication.
+// innodb_doublewrite, and where the server reports a connected replica, or that
+// it was one itself (MariaDB does), and no semi-synchronous replication.
 //
 // That has each write wait until a replica has received it. By its defaults it
 // does not do so always, and Check warns of them, too: of a
@@ -100,14 +101,15 @@
 //
 // # What is left to the caller
 //
-// That one server alone is primary, and that its replicas are read-only: an
-// asynchronous replica that is promoted lacks what it had not received, and one
-// that is not connected is not noticed. Revisions, and so the numbers of terms,
-// still exceed those that were lost, unless the new primary's clock is behind
-// the lost one's by more than the failover took. MySQL does not tell of its
-// replicas to a user of these rights, nor that a server was one. A URL names
-// one server: that candidates reach the new primary by it is the matter of a
-// proxy or of DNS. A backup that is restored brings back its state: stop the
-// candidates for a lease. A program must not leave a transaction open on a
-// connection that it gives back to the pool by statements of its own.
+// Make sure that one server alone is primary, and that its replicas are
+// read-only: an asynchronous replica that is promoted lacks the writes that it
+// had not received, and a replica that is not connected is not noticed.
+// Revisions, and so the numbers of terms, still exceed the lost ones, unless
+// the new primary's clock is behind the lost one's by more than the failover
+// took. MySQL does not show its replicas to a user of these rights, nor that a
+// server was one. A URL names one server: use a proxy or DNS so that candidates
+// reach the new primary by it. A backup that is restored brings back its state:
+// stop the candidates for a lease. A program must not start a transaction by a
+// plain statement and give the connection back to the pool while the
+// transaction is open.
 package mysqlstore

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The driver settles whom it expects to meet when it reads the settings.
+// The driver fixes the expected host name of the certificate when it reads the
+// settings.
 func TestACertificateIsTheOneOfTheURLsHost(t *testing.T) {
 	for text, want := range map[string]struct{ addr, name string }{
 		"mysql://u:p@db.example/app?tls=true":            {"db.example:3306", "db.example"},

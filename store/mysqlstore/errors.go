@@ -47,9 +47,9 @@ const (
 	erRecordFull      = 1114
 )
 
-// classifyCode gives the class of a server's error to a single statement that
-// it is known to have undone. The others are unknown: those of a commit and of
-// a session that is ended are among them.
+// classifyCode returns the class of a server's error to a single statement that
+// it is known to have undone. The others are unknown, among them the errors of
+// a commit and of a session that is ended.
 func classifyCode(code uint16) error {
 	switch code {
 	case erDupEntry:
@@ -64,9 +64,9 @@ func classifyCode(code uint16) error {
 	}
 }
 
-// classifyWrite gives the class of a failed write. The driver says ErrBadConn
-// of what it never sent, ErrPktTooLarge of what it never will, and nothing of
-// the rest.
+// classifyWrite returns the class of a failed write. The driver returns
+// ErrBadConn for a write that it never sent, ErrPktTooLarge for a write that it
+// will never send, and nothing definite for the rest.
 func classifyWrite(err error) error {
 	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return classifyCode(answer.Number)
@@ -80,8 +80,8 @@ func classifyWrite(err error) error {
 	return store.ErrUnknown
 }
 
-// isReadOnly reports whether the error says that the server, or the session,
-// takes no writes.
+// isReadOnly reports whether the server refused the write because the server or
+// the session is read-only.
 func isReadOnly(err error) bool {
 	answer, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && slices.Contains([]uint16{erOption, erReadOnlyMode, erReadOnlyTx}, answer.Number)
@@ -117,7 +117,7 @@ type nowhere struct{}
 func (nowhere) Connect(context.Context) (driver.Conn, error) { return nil, driver.ErrBadConn }
 func (nowhere) Driver() driver.Driver                        { return nil }
 
-// explain wraps a failure, and says what to do about it.
+// explain wraps a failure, and adds how to fix it.
 func (c *client) explain(class, err error) error {
 	hint := ""
 	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {

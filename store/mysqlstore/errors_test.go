@@ -9,9 +9,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The driver has a limit of its own (maxAllowedPacket), and refuses what is
-// larger before a byte is sent. No repetition gets past it.
-func TestWhatTheDriverRefusesForItsSizeIsRefusedForGood(t *testing.T) {
+// The driver has a limit (maxAllowedPacket), and refuses a larger statement
+// before a byte is sent. No repetition gets past it.
+func TestValueThatTheDriverFindsTooLargeIsAPermanentError(t *testing.T) {
 	err := fmt.Errorf("key a: %w", mysql.ErrPktTooLarge)
 	for what, classify := range map[string]func(error) error{"write": classifyWrite, "read": classifyRead, "connection": classifyConnect} {
 		if class := store.Classify(classify(err)); class != store.Permanent {

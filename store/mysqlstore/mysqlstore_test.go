@@ -49,7 +49,7 @@ func TestAURLThatIsNoneIsExplainedWithoutItsPassword(t *testing.T) {
 	}
 }
 
-func TestEveryFaultOfTheOptionsIsTold(t *testing.T) {
+func TestEveryInvalidOptionIsReported(t *testing.T) {
 	_, err := mysqlstore.New(nil, mysqlstore.Options{Table: "1", Timeout: -1, Every: -1})
 	for _, word := range []string{"db", "table", "Timeout", "Every"} {
 		if err == nil || !strings.Contains(err.Error(), word) {

@@ -1,15 +1,14 @@
 package mysqlstore
 
 import (
-	"database/sql"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // DefaultTimeout is the value of [Options.Timeout] if that is zero.
-const DefaultTimeout = 5 * time.Second
+const DefaultTimeout = base.DefaultTimeout
 
 // Options are the settings of a Store. The zero value is a good one.
 type Options struct {
@@ -29,23 +28,4 @@ type Options struct {
 	// Logger hears of panics in functions that a watch was given, at level
 	// error. Nil is silent.
 	Logger *slog.Logger
-}
-
-// validate reports every fault of what New was given.
-func validate(db *sql.DB, opts Options) (names, error) {
-	n, err := parseTable(opts.Table)
-	faults := []error{err}
-	if db == nil {
-		faults = append(faults, errors.New("db: must not be nil"))
-	}
-	if opts.Timeout < 0 {
-		faults = append(faults, fmt.Errorf("options: Timeout %v: must not be negative", opts.Timeout))
-	}
-	if opts.Every < 0 {
-		faults = append(faults, fmt.Errorf("options: Every %v: must not be negative", opts.Every))
-	}
-	if err := errors.Join(faults...); err != nil {
-		return names{}, fmt.Errorf("mysqlstore: %w", err)
-	}
-	return n, nil
 }

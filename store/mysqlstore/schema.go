@@ -18,9 +18,9 @@ var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_]*)\.)?([A-Za-z_][A
 // that are longer by seven.
 const maxDatabase, maxTable = 64, 56
 
-// names are a table's and those of what belongs to it.
+// names are the names of a table and of its dependent objects.
 type names struct {
-	database string // empty: that of the connection
+	database string // empty: the connection's database
 	bare     string
 	fill     *strings.Replacer
 }
@@ -78,10 +78,10 @@ func Schema(table string) ([]string, error) {
 // collations do not; hence ascii_bin.
 //
 // The floor's first row is the largest revision that was ever deleted: a key
-// that is made again goes on above it, even if the clock was set back. The row
-// is locked by who creates and by who deletes, so that no rival creates and
+// that is made again goes on above it, even if the clock was set back. Every
+// creation and every deletion locks the row, so that no rival creates and
 // deletes between the drawing of a revision and its use. The second row is made
-// last, and says that all is there.
+// last, and shows that the schema is complete.
 var schema = [...]string{
 	`CREATE TABLE IF NOT EXISTS FLOOR_NAME (
 	id TINYINT NOT NULL PRIMARY KEY,
@@ -114,23 +114,24 @@ END`,
 	`INSERT IGNORE INTO FLOOR_NAME (id, revision) VALUES (2, MICROSECONDS)`,
 }
 
-// The statements of a Store, which are text alone: with arguments the driver
-// would prepare them first, by a round trip of its own. %s, %d and %x stand for
-// literals. A session that does not commit by itself, and a server that is
+// The statements of a Store are text alone: with arguments the driver would
+// prepare them first, by an extra round trip. %s, %d and %x are placeholders
+// for literals. A session that does not commit by itself, and a server that is
 // read-only, change nothing.
 const (
-	// updateSQL states its revision, since the answer to an UPDATE does not hold
-	// what that drew on a table with triggers, and to ask would be a round trip
-	// more. The rule is that of insertSQL: by the server's clock, unless the
-	// record's is further. After a TRUNCATE, at which no trigger runs, a record
-	// that is made would otherwise have a lower revision than one before.
+	// updateSQL sets its revision itself, since the answer to an UPDATE does
+	// not contain the revision that a trigger drew, and to ask for it would be
+	// another round trip. The rule is the rule of insertSQL: by the server's
+	// clock, unless the record's is further. After a TRUNCATE, at which no
+	// trigger runs, a record that is made would otherwise have a lower revision
+	// than one before.
 	updateSQL = `UPDATE TABLE_NAME SET revision = %d, tombstone = %t, value = x'%x'
 WHERE name = '%s' AND revision = %d AND %d <= GREATEST(revision + 1, MICROSECONDS) AND @@autocommit = 1 AND @@global.read_only = 0`
 
 	// insertSQL draws the revision while it holds the floor's lock, which
-	// InnoDB takes for the reads of every statement that writes (not for those
-	// of its triggers). There is none for a session that must not write, and a
-	// record needs one.
+	// InnoDB takes for the reads of every statement that writes (not for the
+	// reads of its triggers). It draws none in a session that must not write,
+	// and a record needs one.
 	insertSQL = `INSERT INTO TABLE_NAME (name, revision, tombstone, value) VALUES ('%s', LAST_INSERT_ID((
 	SELECT GREATEST(revision + 1, MICROSECONDS) FROM FLOOR_NAME
 	WHERE id = 1 AND @@autocommit = 1 AND @@global.read_only = 0)), %t, x'%x')`
@@ -139,11 +140,11 @@ WHERE name = '%s' AND revision = %d AND %d <= GREATEST(revision + 1, MICROSECOND
 	// to that has it no more on a table with triggers.
 	drawnSQL = `SELECT LAST_INSERT_ID()`
 
-	// fitSQL tells why a write changed nothing.
+	// fitSQL reads why a write changed nothing.
 	fitSQL = `SELECT @@autocommit, @@global.read_only, MICROSECONDS, COALESCE((SELECT revision FROM TABLE_NAME WHERE name = '%s'), 0)`
 
-	// readSQL has a row even if there is none of the keys: it says whether the
-	// server is one that may be read.
+	// readSQL returns a row even if no key exists: the row shows whether the
+	// server may be read.
 	readSQL = `SELECT @@global.read_only, MICROSECONDS, r.name, r.revision, r.tombstone, r.value
 FROM (SELECT 1) AS one LEFT JOIN TABLE_NAME AS r ON %s`
 )

@@ -6,15 +6,12 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/feed"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // maxValue is the size in bytes of the largest value that a Store takes. Twice
@@ -24,85 +21,50 @@ const maxValue = 1 << 20
 
 // A Store is a table of records. Its methods may be called concurrently.
 type Store struct {
-	*feed.Feed // Watch, WatchPattern, ConnState, OnConnState, Pace
+	*base.Store // all but Check
 	*client
-	own bool // the pool is the Store's
 }
 
-var (
-	_ store.Opened         = (*Store)(nil)
-	_ store.Watcher        = (*Store)(nil)
-	_ store.PatternWatcher = (*Store)(nil)
-	_ store.ConnReporter   = (*Store)(nil)
-	_ store.Checker        = (*Store)(nil)
-)
+var _ store.Checker = (*Store)(nil)
 
 // A client sends the statements, each once, on a connection of the pool.
 type client struct {
-	db      *sql.DB
-	names   names
-	create  bool
-	timeout time.Duration
-	closed  atomic.Bool
-	clock   clock
+	db     *sql.DB
+	names  names
+	create bool
+	clock  clock
 }
 
 // New returns a Store over the user's own pool, of the driver
 // github.com/go-sql-driver/mysql, which it does not close. It does not contact
 // the server; [Store.Check] does.
 func New(db *sql.DB, opts Options) (*Store, error) {
-	n, err := validate(db, opts)
-	if err != nil {
-		return nil, err
-	}
-	if opts.Timeout == 0 {
-		opts.Timeout = DefaultTimeout
-	}
-	c := &client{db: db, names: n, create: opts.Create, timeout: opts.Timeout}
-	return &Store{client: c, Feed: feed.New(source{c}, feed.Options{Every: opts.Every, Timeout: opts.Timeout, Logger: opts.Logger})}, nil
+	return newStore(db, opts, nil)
 }
 
-// Close ends the watches, and has later calls fail with store.ErrClosed. The
-// pool is closed too if [Open] made it; one that was given to [New] stays. It
-// may be called more than once.
-func (s *Store) Close() error {
-	s.closed.Store(true)
-	s.Feed.Close()
-	if s.own {
-		return s.db.Close()
+func newStore(db *sql.DB, opts Options, release func() error) (*Store, error) {
+	n, err := parseTable(opts.Table)
+	faults := []error{err}
+	if db == nil {
+		faults = append(faults, errors.New("db: must not be nil"))
 	}
-	return nil
+	c := &client{db: db, names: n, create: opts.Create}
+	s, err := base.New(source{c}, base.Options{
+		Name: "table " + n.bare, MaxValue: maxValue, Timeout: opts.Timeout, Every: opts.Every, Logger: opts.Logger, Release: release,
+	})
+	if err := errors.Join(append(faults, err)...); err != nil {
+		return nil, fmt.Errorf("mysqlstore: %w", err)
+	}
+	return &Store{s, c}, nil
 }
 
-// Get implements [store.Store]. It reads from the primary.
-func (c *client) Get(ctx context.Context, key string) (store.Entry, error) {
-	if !store.ValidKey(key) {
-		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
-	}
-	entries, err := c.entries(ctx, "r.name = '"+key+"'")
-	if err != nil {
-		return store.Entry{}, err
-	}
-	if len(entries) == 0 {
-		return store.Entry{Key: key}, nil
-	}
-	return entries[0], nil
-}
+// A source is a client as package base uses it.
+type source struct{ *client }
 
-// CompareAndSwap implements [store.Store]. It sends one statement, once. If
-// that changes nothing, the session is asked why, and if it made a record,
-// which revision that has.
-func (c *client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
-	switch {
-	case !store.ValidKey(w.Key):
-		return 0, fmt.Errorf("%w: key %q", store.ErrInvalid, w.Key)
-	case len(w.Value) > maxValue:
-		return 0, fmt.Errorf("%w: key %q: a value of %d bytes, and %d are the most", store.ErrInvalid, w.Key, len(w.Value), maxValue)
-	case w.Expected > math.MaxInt64:
-		return 0, fmt.Errorf("%w: key %q: no revision is as large as %d", store.ErrConflict, w.Key, w.Expected)
-	}
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
+// Swap implements [base.System]. It sends one statement, once. If that changes
+// nothing, the session is asked why, and if it made a record, which revision
+// that has.
+func (c source) Swap(ctx context.Context, w store.Write) (uint64, error) {
 	conn, err := c.acquire(ctx)
 	if err != nil {
 		return 0, err
@@ -114,12 +76,12 @@ func (c *client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 	return c.update(ctx, conn, w)
 }
 
-// update sends a write over a record. What stands in its text is a valid key,
-// numbers and hexadecimal digits.
+// update sends a write over a record. Only a valid key, numbers and hexadecimal
+// digits are put into its text.
 //
-// It goes by a sql.Conn, which sends once. A sql.DB would repeat what the
-// driver says that it never sent. A row that is written has another revision
-// than before, so that it counts as changed whatever the driver's flags are.
+// It uses a sql.Conn, which sends once. A sql.DB would repeat a write that the
+// driver reports as never sent. A row that is written has another revision than
+// before, so that it counts as changed whatever the driver's flags are.
 //
 // The server refuses a revision that is ahead of its clock. Nothing was written
 // then, so update proposes another revision, by the clock that it read
@@ -203,22 +165,8 @@ func (c *client) fits(ctx context.Context, conn *sql.Conn, key string) (stands, 
 	return stands, clock, nil
 }
 
-// bounded gives a call without a deadline that of the options.
-func (c *client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, c.timeout)
-}
-
 // acquire returns a connection of the pool. Nothing was sent if it fails.
 func (c *client) acquire(ctx context.Context) (*sql.Conn, error) {
-	if c.closed.Load() {
-		return nil, fmt.Errorf("%w: table %s", store.ErrClosed, c.names.bare)
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%w: nothing was sent: %w", store.ErrTransient, context.Cause(ctx))
-	}
 	conn, err := c.db.Conn(ctx)
 	if err != nil {
 		return nil, c.explain(classifyConnect(err), fmt.Errorf("no connection to the database: %w", err))
@@ -233,8 +181,6 @@ func discard(conn *sql.Conn) {
 
 // entries returns the records for which the condition holds.
 func (c *client) entries(ctx context.Context, condition string) ([]store.Entry, error) {
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
 	conn, err := c.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -277,24 +223,18 @@ func (c *client) collect(rows *sql.Rows) (entries []store.Entry, err error) {
 	return entries, rows.Err()
 }
 
-// source is what a Feed has of a client.
-type source struct{ *client }
-
 // Read implements [feed.Source].
-func (s source) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+func (c source) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
 	if len(keys) == 0 {
-		return s.entries(ctx, "FALSE")
+		return c.entries(ctx, "FALSE")
 	}
-	return s.entries(ctx, "r.name IN ('"+strings.Join(keys, "', '")+"')")
+	return c.entries(ctx, "r.name IN ('"+strings.Join(keys, "', '")+"')")
 }
 
 // List implements [feed.Source]. It reads all keys that begin as the pattern
 // does, which the table's index finds: keys are ordered by their bytes, and no
 // byte of a key is as large as a tilde.
-func (s source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
-	from := pattern
-	if i := strings.IndexAny(pattern, "*>"); i >= 0 {
-		from = pattern[:i]
-	}
-	return s.entries(ctx, "r.name >= '"+from+"' AND r.name < '"+from+"~'")
+func (c source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
+	from := base.Literal(pattern)
+	return c.entries(ctx, "r.name >= '"+from+"' AND r.name < '"+from+"~'")
 }

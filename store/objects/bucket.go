@@ -13,19 +13,19 @@ import (
 const MaxValue = 1 << 20
 
 // A Bucket holds objects by their names. Its methods may be called at the same
-// time, and return when ctx is done. Their errors are classified as those of
+// time, and return when ctx is done. Their errors are classified as in
 // [store.Store].
 type Bucket interface {
-	// Read returns the object as it is at some time during the call. One that
-	// is not there is no error, and has no tag. Errors are store.ErrTransient
-	// and store.ErrPermanent.
+	// Read returns the object as it is at some time during the call. A missing
+	// object is not an error, and has no tag. Errors are store.ErrTransient and
+	// store.ErrPermanent.
 	Read(ctx context.Context, name string) (Object, error)
 
-	// Write stores an object if its tag is the one that is stated, or if there
-	// is none and the tag is empty, and returns the new one. It sends the
-	// request at most once, but for repetitions of what was provably refused.
-	// Its outcome is honest as that of [store.Store.CompareAndSwap]. The new
-	// tag may be empty if the system does not tell.
+	// Write stores an object if it has the given tag, or if there is no object
+	// and the tag is empty, and returns the new tag. It sends the request at
+	// most once, but for repetitions of what was provably refused. Its outcome
+	// is as honest as that [store.Store.CompareAndSwap] requires. The new tag
+	// may be empty if the system does not report it.
 	Write(ctx context.Context, name string, content []byte, tag string) (string, error)
 
 	// List returns all objects whose names begin with the prefix, as they are
@@ -40,7 +40,7 @@ type Object struct {
 	// Tag differs whenever the content does. It is empty if there is no object.
 	Tag string
 	// Now is the system's clock when it answered, by the second. Zero means
-	// that it does not tell.
+	// that it is unknown.
 	Now time.Time
 }
 
@@ -59,7 +59,7 @@ func ReadContent(r io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("%w: reading an object: %w", store.ErrTransient, err)
 	}
 	if len(content) > most {
-		return nil, fmt.Errorf("%w: the object has more than %d bytes, and is no record", store.ErrPermanent, most)
+		return nil, fmt.Errorf("%w: the object has more than %d bytes, and is not a record", store.ErrPermanent, most)
 	}
 	return content, nil
 }

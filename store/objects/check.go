@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // scratch is the folder of the objects on which conditions are tried. No key
@@ -20,14 +21,14 @@ const scratch = "'check/"
 // errIgnored: what the store rests on is not there.
 var errIgnored = errors.New("two candidates would both win: elections need a system that obeys the conditions of writes")
 
-// Prove finds out whether the bucket obeys conditions, by writes to an object
-// of its own: of some that race only one may win, and those with a tag that was
+// Prove finds out whether the bucket obeys conditions, by writes to a separate
+// object: of some that race only one may win, and writes with a tag that was
 // replaced, or of an object that is gone, must be refused. The object is
 // removed at the end, for which there is a second more where ctx is done. A
-// bucket that does not obey is store.ErrPermanent. left tells why the object
-// could not be removed, and is told in err, too, if there is one.
+// bucket that does not obey is store.ErrPermanent. left is why the object could
+// not be removed, and is part of err, too, if there is one.
 func (s *Store) Prove(ctx context.Context, remove func(ctx context.Context, name string) error) (left, err error) {
-	ctx, cancel, err := s.begin(ctx)
+	ctx, cancel, err := base.Begin(ctx, s.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (s *Store) Prove(ctx context.Context, remove func(ctx context.Context, name
 		}
 	}
 	if err != nil && left != nil {
-		err = fmt.Errorf("%w; the object %s is left: %v", err, p.name, left) //nolint:errorlint // its class is that of the removal
+		err = fmt.Errorf("%w; the object %s is left: %v", err, p.name, left) //nolint:errorlint // its class is the removal's
 	}
 	return left, err
 }
@@ -123,19 +124,20 @@ func (p *proof) race(ctx context.Context, tag string) (string, error) {
 			wins++
 		case store.Permanent:
 			return "", err
-		default: // refused for now or for good, or perhaps the winner
+		default: // refused for now or permanently, or perhaps the winner
 		}
 	}
 	switch {
 	case wins > 1:
 		return "", fmt.Errorf("%w: of %d writes at once with one condition %d were applied: %w", store.ErrPermanent, racers, wins, errIgnored)
 	case wins == 0:
-		return "", fmt.Errorf("%w: trying the conditions of writes: %v", store.ErrTransient, errors.Join(errs[:]...)) //nolint:errorlint // their classes are those of writes
+		return "", fmt.Errorf("%w: trying the conditions of writes: %v", store.ErrTransient, errors.Join(errs[:]...)) //nolint:errorlint // their classes are classes of writes
 	}
 	return p.shown(ctx, winner)
 }
 
-// shown reads what won, and returns its tag, which the write may not have told.
+// shown reads the winner, and returns its tag, which the write may not have
+// returned.
 func (p *proof) shown(ctx context.Context, tag string) (string, error) {
 	object, err := p.Read(ctx, p.name)
 	switch {
@@ -159,7 +161,7 @@ func (p *proof) refused(ctx context.Context, tag, what string) error {
 	case store.Permanent:
 		return err
 	default:
-		return fmt.Errorf("%w: trying the conditions of writes: %v", store.ErrTransient, err) //nolint:errorlint // its class is that of a write
+		return fmt.Errorf("%w: trying the conditions of writes: %v", store.ErrTransient, err) //nolint:errorlint // its class is a write's
 	}
 }
 
@@ -171,15 +173,13 @@ func (s *Store) Rights(ctx context.Context, req store.CheckRequest, impossible s
 	if req.Key == "" {
 		return nil
 	}
-	ctx, cancel, err := s.begin(ctx)
+	ctx, cancel, err := base.Begin(ctx, s.Store)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	for _, key := range append([]string{req.Key}, req.Reads...) {
-		if _, err := s.Get(ctx, key); errors.Is(err, store.ErrPermanent) {
-			return err
-		}
+	if err := base.Readable(ctx, s.Store, req); err != nil {
+		return err
 	}
 	_, err = s.bucket.Write(ctx, s.Name(req.Key), nil, impossible)
 	switch {

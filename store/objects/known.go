@@ -25,8 +25,8 @@ func (r *registers) recall(key string) known {
 	return k
 }
 
-// learn takes what was seen of a register. What is older than what another call
-// saw meanwhile does no harm: a tag always belongs to its entry, and one that
+// learn records what was seen of a register. An older state than another call
+// saw meanwhile is harmless: a tag always belongs to its entry, and a tag that
 // was replaced only costs a read.
 func (r *registers) learn(e store.Entry, tag string, c clock) {
 	r.mu.Lock()
@@ -58,10 +58,10 @@ func (r *registers) begun() uint64 {
 	return r.uses
 }
 
-// missing forgets registers whose objects have names that begin as stated, and
-// that a list did not show: those that nobody has asked for or seen since the
-// mark, which is from before the list. One that was seen to be missing lately
-// is made without a read.
+// missing forgets registers whose objects have names with the given beginning,
+// and that a list did not show, if nobody has asked for them or seen them since
+// the mark, which is from before the list. A register that was seen to be
+// missing lately is made without a read.
 func (r *registers) missing(begin string, mark uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,11 +86,11 @@ func (r *registers) sweep() {
 	r.swept, r.room = r.uses, len(r.known)+spare
 }
 
-// drop forgets a register, but not that its revisions may not come again when
-// it is made anew, where the clock alone does not see to that: it may be set
-// back. One revision stands for those of all that are forgotten, as long as the
-// clock has passed it, so that it delays no other register. A revision ahead of
-// the clock is kept with its own key. The caller holds mu.
+// drop forgets a register, but keeps a lower bound for its revisions when it is
+// made again, which the clock alone does not ensure: it may be set back. A
+// single revision covers all forgotten registers, as long as the clock has
+// passed it, so that it delays no other register. A revision ahead of the clock
+// is kept with its own key. The caller holds mu.
 func (r *registers) drop(key string, k known) {
 	if k.most > instant(time.Now(), r.clock.now()) {
 		r.known[key] = known{most: k.most}

@@ -36,7 +36,7 @@ type memory struct {
 	stays     bool // it removes nothing
 
 	writes int
-	wrote  func(n int) // is told how many writes there were
+	wrote  func(n int) // receives how many writes there were
 }
 
 func (m *memory) Read(_ context.Context, name string) (objects.Object, error) {
@@ -249,7 +249,7 @@ func TestALookAtManyKeysIsOneList(t *testing.T) {
 
 // A list shows more than what is watched, and nothing of what was just seen to
 // be missing.
-func TestALookForgetsNothingOfUse(t *testing.T) {
+func TestLookKeepsRevisionsInUse(t *testing.T) {
 	m := &memory{}
 	s := over(t, m, objects.Options{Every: time.Hour})
 	keys := make([]string, 100)
@@ -277,7 +277,7 @@ func TestALookForgetsNothingOfUse(t *testing.T) {
 	}
 }
 
-// Nobody may pass one content for another: some systems' tags are made of it.
+// Two contents must never be confused: some systems compute their tags from it.
 func TestNoTwoWritesHaveTheSameContent(t *testing.T) {
 	m := &memory{}
 	s := over(t, m, objects.Options{})
@@ -291,8 +291,8 @@ func TestNoTwoWritesHaveTheSameContent(t *testing.T) {
 	}
 }
 
-// The clocks of two machines may differ; what the bucket says of the time
-// bounds by how much that counts.
+// The clocks of two machines may differ; the bucket's time bounds by how much
+// that counts.
 func TestARecordThatIsMadeAgainHasALargerRevision(t *testing.T) {
 	system := time.Now().Truncate(time.Second)
 	m := &memory{clock: func() time.Time { return system }}
@@ -320,7 +320,7 @@ func TestARecordThatIsMadeAgainHasALargerRevision(t *testing.T) {
 	}
 }
 
-func TestWhatOthersWroteBecomesARecord(t *testing.T) {
+func TestObjectWrittenByOthersBecomesARecord(t *testing.T) {
 	m := &memory{}
 	s := over(t, m, objects.Options{})
 	rev := must(t, s, store.Write{Key: "a", Value: []byte("ours"), Tombstone: true})
@@ -431,8 +431,8 @@ func TestABucketThatDoesNotObeyIsFoundOut(t *testing.T) {
 	}
 }
 
-// A check is given up by whoever waits for it, and starts again: each would
-// leave an object.
+// A caller gives up its check, and starts again: each check would leave an
+// object.
 func TestACheckThatIsGivenUpLeavesNoObject(t *testing.T) {
 	for writes := range 20 {
 		m := &memory{}
@@ -534,8 +534,8 @@ func TestARecordThatIsGoneTakesNoMemory(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// What is left of a record that is gone is that its revisions may not come
-// again, also if the system's clock is set back.
+// The revisions of a record that is gone must not come again, also if the
+// system's clock is set back.
 func TestARecordThatIsForgottenHasALargerRevisionWhenItIsMadeAgain(t *testing.T) {
 	m := &memory{}
 	s := over(t, m, objects.Options{Every: time.Millisecond})
@@ -550,8 +550,8 @@ func TestARecordThatIsForgottenHasALargerRevisionWhenItIsMadeAgain(t *testing.T)
 	}
 }
 
-// A revision far ahead of the clock does not raise those of other keys.
-func TestAForgottenRevisionThatIsAheadIsThatOfItsKeyAlone(t *testing.T) {
+// A revision far ahead of the clock does not raise other keys' revisions.
+func TestForgottenRevisionAffectsItsKeyOnly(t *testing.T) {
 	m := &memory{}
 	s := over(t, m, objects.Options{Every: time.Millisecond})
 	wait := listed(t, s, "job.*")
@@ -571,7 +571,7 @@ func TestAForgottenRevisionThatIsAheadIsThatOfItsKeyAlone(t *testing.T) {
 }
 
 // A program may have to do with ever new keys, and list none.
-func TestWhatIsNoLongerAskedForIsForgotten(t *testing.T) {
+func TestUnusedRevisionsAreForgotten(t *testing.T) {
 	m := &memory{}
 	s := over(t, m, objects.Options{})
 	left := must(t, s, store.Write{Key: "left"})
@@ -590,7 +590,7 @@ func TestWhatIsNoLongerAskedForIsForgotten(t *testing.T) {
 	}
 }
 
-func TestEveryFaultOfTheOptionsIsTold(t *testing.T) {
+func TestEveryInvalidOptionIsReported(t *testing.T) {
 	_, err := objects.New(nil, objects.Options{Prefix: "a//b", Timeout: -1, Every: -1})
 	for _, word := range []string{"bucket", "Prefix", "Timeout", "Every"} {
 		if err == nil || !strings.Contains(err.Error(), word) {

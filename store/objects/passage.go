@@ -13,7 +13,7 @@ type Passage struct {
 	given atomic.Bool
 }
 
-// Watch returns a context for the request, by which the client tells of
+// Watch returns a context for the request, through which the client reports its
 // connections (package httptrace).
 func (p *Passage) Watch(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -23,6 +23,6 @@ func (p *Passage) Watch(ctx context.Context) context.Context {
 }
 
 // Stayed reports whether the request has provably never left, and never will:
-// the client, which has returned, asked for a connection and got none. One that
-// does not tell is not believed.
+// the client, which has returned, asked for a connection and got none. A client
+// without such reports is not believed.
 func (p *Passage) Stayed() bool { return p.asked.Load() && !p.given.Load() }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// adoptions is how often content that is no record is tried to be made one
+// adoptions is how often the store tries to turn foreign content into a record
 // while others write over it.
 const adoptions = 8
 
@@ -37,14 +37,14 @@ func (r *registers) read(ctx context.Context, key string) (store.Entry, Object, 
 			return e, object, err
 		}
 	}
-	return store.Entry{}, Object{}, fmt.Errorf("%w: key %q: others go on writing what is no record", store.ErrTransient, key)
+	return store.Entry{}, Object{}, fmt.Errorf("%w: key %q: others keep writing values that are not records", store.ErrTransient, key)
 }
 
-// adopt makes a record of foreign content, and keeps what it says.
+// adopt makes a record of foreign content, and keeps the content as its value.
 func (r *registers) adopt(ctx context.Context, key string, object *Object) (store.Entry, error) {
 	value := object.Content
 	if len(value) > MaxValue {
-		return store.Entry{}, fmt.Errorf("%w: key %q: the object has %d bytes, and is no record", store.ErrPermanent, key, len(value))
+		return store.Entry{}, fmt.Errorf("%w: key %q: the object has %d bytes, and is not a record", store.ErrPermanent, key, len(value))
 	}
 	e := store.Entry{Key: key, Revision: r.first(key, object.Now), Value: value}
 	tag, err := r.bucket.Write(ctx, r.Name(key), encode(e.Revision, false, value), object.Tag)
@@ -59,7 +59,7 @@ func (r *registers) adopt(ctx context.Context, key string, object *Object) (stor
 	case store.Conflict:
 		return store.Entry{}, err
 	default:
-		return store.Entry{}, fmt.Errorf("%w: key %q: %v", store.ErrTransient, key, err) //nolint:errorlint // its class is that of a write
+		return store.Entry{}, fmt.Errorf("%w: key %q: %v", store.ErrTransient, key, err) //nolint:errorlint // its class is a write's
 	}
 }
 
@@ -77,9 +77,7 @@ const many = 12
 func (s source) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
 	switch {
 	case len(keys) == 0:
-		return nil, s.Ping(ctx)
-	case s.closed.Load():
-		return nil, fmt.Errorf("%w: objects %s", store.ErrClosed, s.prefix)
+		return nil, s.ping(ctx)
 	case len(keys) <= many:
 		return s.readAll(ctx, keys)
 	}
@@ -121,8 +119,8 @@ func (r *registers) readAll(ctx context.Context, keys []string) (all []store.Ent
 	return all, err
 }
 
-// readSafely is read in a goroutine of its own, which a panic of the client
-// must not take down.
+// readSafely is read in a separate goroutine, which a panic of the client must
+// not take down.
 func (r *registers) readSafely(ctx context.Context, key string) (e store.Entry, err error) {
 	shield.Call(func() { e, _, err = r.read(ctx, key) }, func(value any, stack []byte) {
 		err = fmt.Errorf("%w: %s", store.ErrTransient, shield.Text("reading key "+key, value, stack))
@@ -132,9 +130,6 @@ func (r *registers) readSafely(ctx context.Context, key string) (e store.Entry, 
 
 // List implements [feed.Source].
 func (s source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
-	if s.closed.Load() {
-		return nil, fmt.Errorf("%w: objects %s", store.ErrClosed, s.prefix)
-	}
 	return s.list(ctx, listName(pattern), func(key string) bool { return store.MatchPattern(pattern, key) })
 }
 

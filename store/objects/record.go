@@ -41,7 +41,7 @@ func encode(revision uint64, dead bool, value []byte) []byte {
 	return append(content, value...)
 }
 
-// decode reads what encode has written. What is none is foreign.
+// decode reads what encode has written. Other content is foreign.
 func decode(content []byte) (revision uint64, dead bool, value []byte, ok bool) {
 	line, value, found := bytes.Cut(content, []byte("\n"))
 	words := strings.Split(string(line), " ")
@@ -57,7 +57,8 @@ func decode(content []byte) (revision uint64, dead bool, value []byte, ok bool) 
 	return revision, dead, value, true
 }
 
-// sum is a digest of a record. It shows accidents, and is no signature.
+// sum is a digest of a record. It detects accidents, and does not protect
+// against forgery.
 func sum(head string, value []byte) string {
 	h := sha256.New()
 	h.Write([]byte(head))
@@ -69,8 +70,8 @@ func sum(head string, value []byte) string {
 // system's is known by the second.
 const trust = 2 * time.Second
 
-// instant returns the time in microseconds, by the machine's clock within what
-// the system says.
+// instant returns the time in microseconds, by the machine's clock within the
+// bounds of the system's.
 func instant(machine, system time.Time) uint64 {
 	if !system.IsZero() {
 		if low := system.Add(-trust); machine.Before(low) {

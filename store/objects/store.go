@@ -1,23 +1,23 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/feed"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // The values of [Options] that are zero.
 const (
 	DefaultPrefix  = "leader/"
-	DefaultTimeout = 5 * time.Second
+	DefaultTimeout = base.DefaultTimeout
 )
 
 // Options are the settings of a Store. The zero value is a good one.
@@ -34,27 +34,21 @@ type Options struct {
 	// Logger hears of panics in functions that a watch was given, at level
 	// error. Nil is silent.
 	Logger *slog.Logger
+	// Release ends the connections to the bucket, if they belong to the Store.
+	Release func() error
 }
 
 // A Store is the records in a bucket. Its methods may be called concurrently.
 type Store struct {
-	*feed.Feed // Watch, WatchPattern, ConnState, OnConnState, Pace
+	*base.Store // all but Check
 	*registers
 }
-
-var (
-	_ store.Opened         = (*Store)(nil)
-	_ store.Watcher        = (*Store)(nil)
-	_ store.PatternWatcher = (*Store)(nil)
-	_ store.ConnReporter   = (*Store)(nil)
-)
 
 // registers are the records and what is known of them.
 type registers struct {
 	bucket  Bucket
 	prefix  string
 	timeout time.Duration
-	closed  atomic.Bool
 
 	mu    sync.Mutex
 	known map[string]known
@@ -62,7 +56,7 @@ type registers struct {
 	swept uint64 // how often that was when they were last swept
 	room  int    // how many are known when they are swept again
 	floor uint64 // no revision of what was forgotten is larger
-	clock clock  // what a read has told last
+	clock clock  // from the last read
 }
 
 // known is what was last seen of a register.
@@ -80,7 +74,7 @@ type clock struct {
 	seen   time.Time
 }
 
-// now is the system's clock as it must stand by now.
+// now is the system's clock as it must be by now.
 func (c clock) now() time.Time {
 	if c.system.IsZero() {
 		return time.Time{}
@@ -90,20 +84,19 @@ func (c clock) now() time.Time {
 
 // New returns a Store over the bucket, which it does not contact.
 func New(bucket Bucket, opts Options) (*Store, error) {
-	if err := validate(bucket, opts); err != nil {
-		return nil, err
-	}
 	if opts.Prefix == "" {
 		opts.Prefix = DefaultPrefix
 	}
-	if !strings.HasSuffix(opts.Prefix, "/") {
-		opts.Prefix += "/"
+	r := &registers{
+		bucket: bucket, prefix: strings.TrimSuffix(opts.Prefix, "/") + "/", timeout: cmp.Or(opts.Timeout, DefaultTimeout), known: make(map[string]known),
 	}
-	if opts.Timeout == 0 {
-		opts.Timeout = DefaultTimeout
+	s, err := base.New(source{r}, base.Options{
+		Name: "objects " + r.prefix, MaxValue: MaxValue, Timeout: opts.Timeout, Every: opts.Every, Logger: opts.Logger, Release: opts.Release,
+	})
+	if err := errors.Join(validate(bucket, opts), err); err != nil {
+		return nil, err
 	}
-	r := &registers{bucket: bucket, prefix: opts.Prefix, timeout: opts.Timeout, known: make(map[string]known)}
-	return &Store{registers: r, Feed: feed.New(source{r}, feed.Options{Every: opts.Every, Timeout: opts.Timeout, Logger: opts.Logger})}, nil
+	return &Store{s, r}, nil
 }
 
 // validate reports every fault of what New was given.
@@ -114,12 +107,6 @@ func validate(bucket Bucket, opts Options) error {
 	}
 	if err := validPrefix(opts.Prefix); err != nil {
 		faults = append(faults, err)
-	}
-	if opts.Timeout < 0 {
-		faults = append(faults, fmt.Errorf("options: Timeout %v: must not be negative", opts.Timeout))
-	}
-	if opts.Every < 0 {
-		faults = append(faults, fmt.Errorf("options: Every %v: must not be negative", opts.Every))
 	}
 	return errors.Join(faults...)
 }
@@ -149,59 +136,31 @@ func (r *registers) Timeout() time.Duration { return r.timeout }
 // Name returns the name of a key's object.
 func (r *registers) Name(key string) string { return r.prefix + encodeName(key) }
 
-// Close ends the watches, and has later calls fail with store.ErrClosed. It may
-// be called more than once.
-func (s *Store) Close() error {
-	s.closed.Store(true)
-	s.Feed.Close()
-	return nil
-}
-
 // Ping finds out whether the bucket answers.
-func (r *registers) Ping(ctx context.Context) error {
-	ctx, cancel, err := r.begin(ctx)
+func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel, err := base.Begin(ctx, s.Store)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	_, err = r.bucket.Read(ctx, r.prefix+absent)
+	return s.ping(ctx)
+}
+
+func (r *registers) ping(ctx context.Context) error {
+	_, err := r.bucket.Read(ctx, r.prefix+absent)
 	return err
 }
 
 // absent is the name of an object that is never made: no key has it.
 const absent = "'none"
 
-// Get implements [store.Store]. It is no older than the call.
-func (r *registers) Get(ctx context.Context, key string) (store.Entry, error) {
-	if !store.ValidKey(key) {
-		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
-	}
-	ctx, cancel, err := r.begin(ctx)
-	if err != nil {
-		return store.Entry{}, err
-	}
-	defer cancel()
-	e, _, err := r.read(ctx, key)
-	return e, err
-}
-
-// CompareAndSwap implements [store.Store]. It sends one write, once, after a
-// read if the record at that revision is not known.
-func (r *registers) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
-	switch {
-	case !store.ValidKey(w.Key):
-		return 0, fmt.Errorf("%w: key %q", store.ErrInvalid, w.Key)
-	case len(w.Value) > MaxValue:
-		return 0, fmt.Errorf("%w: key %q: a value of %d bytes, and %d are the most", store.ErrInvalid, w.Key, len(w.Value), MaxValue)
-	case w.Expected >= limit:
+// Swap implements [base.System]. It sends one write, once, after a read if the
+// record at that revision is not known.
+func (r source) Swap(ctx context.Context, w store.Write) (uint64, error) {
+	if w.Expected >= limit {
 		return 0, fmt.Errorf("%w: key %q: no revision is as large as %d", store.ErrConflict, w.Key, w.Expected)
 	}
-	ctx, cancel, err := r.begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer cancel()
-	tag, revision, err := r.base(ctx, w)
+	tag, revision, err := r.over(ctx, w)
 	if err != nil {
 		return 0, err
 	}
@@ -224,9 +183,9 @@ func (r *registers) CompareAndSwap(ctx context.Context, w store.Write) (uint64, 
 // another look.
 const recent = 10 * time.Second
 
-// base returns the tag over which a write goes, and the revision that it is to
+// over returns the tag over which a write goes, and the revision that it is to
 // have.
-func (r *registers) base(ctx context.Context, w store.Write) (tag string, revision uint64, err error) {
+func (r *registers) over(ctx context.Context, w store.Write) (tag string, revision uint64, err error) {
 	k := r.recall(w.Key)
 	switch {
 	case w.Expected != 0 && k.entry.Revision == w.Expected && k.tag != "":
@@ -239,7 +198,7 @@ func (r *registers) base(ctx context.Context, w store.Write) (tag string, revisi
 	case err != nil:
 		return "", 0, err
 	case e.Revision != w.Expected:
-		return "", 0, fmt.Errorf("%w: key %q stands at revision %d, and not at %d", store.ErrConflict, w.Key, e.Revision, w.Expected)
+		return "", 0, fmt.Errorf("%w: key %q has revision %d, and not %d", store.ErrConflict, w.Key, e.Revision, w.Expected)
 	case e.Revision == 0:
 		return "", r.first(w.Key, object.Now), nil
 	}
@@ -258,20 +217,4 @@ func (r *registers) first(key string, now time.Time) uint64 {
 		return next
 	}
 	return at
-}
-
-// begin gives a call without a deadline that of the options. Nothing was sent
-// if it fails.
-func (r *registers) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if r.closed.Load() {
-		return nil, nil, fmt.Errorf("%w: objects %s", store.ErrClosed, r.prefix)
-	}
-	if ctx.Err() != nil {
-		return nil, nil, fmt.Errorf("%w: nothing was sent: %w", store.ErrTransient, context.Cause(ctx))
-	}
-	if _, has := ctx.Deadline(); has {
-		return ctx, func() {}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	return ctx, cancel, nil
 }

@@ -14,10 +14,10 @@ import (
 var errNoCancel = errors.New("the connection's statements are not cancelled")
 
 // NoCancel has a connection that is made with the configuration send no request
-// to cancel a statement. [Open] does so. It is for pgxpool.Config.BeforeConnect
-// of a pool that is given to [New], and for stdlib.OptionBeforeConnect of one
-// that is given to [NewSQL]: both pass each connection a configuration of its
-// own, and no two connections may share one.
+// to cancel a statement. [Open] does so. Use it as pgxpool.Config.BeforeConnect
+// of a pool that is given to [New], and as stdlib.OptionBeforeConnect of a pool
+// that is given to [NewSQL]: both pass each connection a separate
+// configuration, and no two connections may share one.
 //
 // pgx asks the server to cancel what runs when a call's context is done, or
 // when the connection breaks. A commit that waits for a synchronous standby is

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // checkSQL reads the settings that matter, and what the catalogue knows of the
@@ -43,7 +44,7 @@ type findings struct {
 	standby, readOnly           bool
 	fsync, fullPages, syncNames bool
 	senders, slots              int64
-	pooler                      bool   // the session's number is not that of the server's process
+	pooler                      bool   // the session's number differs from the number of the server's process
 	kind, persistence           string // of the table: pg_class.relkind, relpersistence
 	sequence                    string // relpersistence of the sequence; empty: there is none
 	cache                       int64
@@ -61,19 +62,22 @@ type findings struct {
 // Options.Create makes a missing one first. A server that is a standby, or
 // takes no writes, is refused for the moment (store.ErrTransient).
 //
-// It warns, and says that the store may forget, where acknowledged writes may
-// be lost: without fsync or full_page_writes, and where standbys exist of which
-// none is synchronous. It also warns where notifications do not arrive; of a
-// table that an earlier version made, which Options.Create brings up to date
-// where the user owns it; and of rights by which another role could act as the
-// owner or spoil the revisions, with the statements that revoke them.
+// It warns, and reports that the store may forget, where acknowledged writes
+// may be lost: without fsync or full_page_writes, and where standbys exist of
+// which none is synchronous. It also warns where notifications do not arrive;
+// of a table that an earlier version made, which Options.Create brings up to
+// date where the user owns it; and of rights by which another role could act as
+// the owner or spoil the revisions, with the statements that revoke them.
 //
-// The report's Age is that of the table. Of a server that was promoted, and so
-// may lack what another acknowledged, it is the time since its last checkpoint,
-// which is no longer ago than that.
+// The report's Age is the age of the table. Of a server that was promoted, and
+// so may lack writes that another server acknowledged, it is the time since its
+// last checkpoint, which is at most the time since the promotion.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	s.Pace(req.HeartbeatInterval, req.Key)
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel, err := base.Begin(ctx, s.Store)
+	if err != nil {
+		return store.Report{}, err
+	}
 	defer cancel()
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -88,8 +92,11 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 		return store.Report{}, err
 	}
 	report := s.judge(f)
-	if err := s.mayUse(ctx, req); err != nil {
+	if err := base.Usable(ctx, s.Store, req); err != nil {
 		return report, err
+	}
+	if req.Key != "" {
+		s.writes.Store(true)
 	}
 	if s.listens && f.pooler && s.deaf(ctx) {
 		report.Warnings = append(report.Warnings,
@@ -111,7 +118,8 @@ func (c *client) find(ctx context.Context, conn *lent) (findings, error) {
 		}
 	}
 	if err == nil && f.outdated() && c.create && !f.standby && !f.readOnly {
-		// Who does not own the table cannot, and goes on with it as it is.
+		// A user that does not own the table cannot, and goes on with it as it
+		// is.
 		if _, failed := conn.Exec(ctx, c.names.fill(schema), pgx.QueryExecModeExec); failed == nil {
 			f, err = c.look(ctx, conn)
 		}
@@ -156,7 +164,7 @@ func (c *client) refuse(f findings) error {
 		return fmt.Errorf("%w: table %s is missing: run the statement that pgstore.Schema returns, or set Options.Create (create=true in a URL)",
 			store.ErrPermanent, c.names.table)
 	}
-	fault(f.kind != "r", "it is no ordinary table (relkind %s): use the one that pgstore.Schema makes", f.kind)
+	fault(f.kind != "r", "it is not an ordinary table (relkind %s): use the one that pgstore.Schema makes", f.kind)
 	fault(f.persistence != "p", "a crash empties it, and standbys lack it: ALTER TABLE %s SET LOGGED", c.names.table)
 	fault(f.sequence == "", "its sequence %s is missing: run the statement that pgstore.Schema returns", c.names.sequence)
 	fault(f.sequence != "" && f.sequence != "p", "a crash resets its sequence: ALTER SEQUENCE %s SET LOGGED", c.names.sequence)
@@ -171,10 +179,11 @@ func (c *client) refuse(f findings) error {
 	return fmt.Errorf("%w: table %s does not suit elections: %w", store.ErrPermanent, c.names.table, errors.Join(faults...))
 }
 
-// upgrade says how a table of an earlier version is brought up to date.
+// upgrade is the advice on how to bring a table of an earlier version up to
+// date.
 const upgrade = "Let its owner run the statement that pgstore.Schema returns, or set Options.Create (create=true in a URL)."
 
-// judge says what the settings mean for elections.
+// judge returns a report of how the settings affect elections.
 func (c *client) judge(f findings) (r store.Report) {
 	warn := func(when bool, format string, args ...any) {
 		if when {
@@ -182,7 +191,7 @@ func (c *client) judge(f findings) (r store.Report) {
 			r.Forgetful = true
 		}
 	}
-	warn(!f.fsync, "The server runs without fsync: what it acknowledged may be lost when its machine fails. Elections cool down before they promote; fsync=on needs no such wait.")
+	warn(!f.fsync, "The server runs without fsync: acknowledged writes may be lost when its machine fails. Elections cool down before they promote; fsync=on avoids this wait.")
 	warn(!f.fullPages, "The server runs without full_page_writes: a machine that fails can leave a torn page in place of a record."+
 		" Elections cool down before they promote; full_page_writes=on needs no such wait.")
 	warn(f.senders+f.slots > 0 && !f.syncNames, "The server has standbys (%d connected, %d replication slots), and synchronous_standby_names is empty:"+
@@ -192,7 +201,7 @@ func (c *client) judge(f findings) (r store.Report) {
 			" a revision, and so the number of a term, a second time. "+upgrade)
 	}
 	if !f.guarded {
-		r.Warnings = append(r.Warnings, "An earlier version made the trigger functions of the table: a role that attached one to a table of its own can run code as the owner. "+upgrade)
+		r.Warnings = append(r.Warnings, "An earlier version made the trigger functions of the table: a role that attached one to its own table can run code as the owner. "+upgrade)
 	}
 	if len(f.reach) > 0 {
 		r.Warnings = append(r.Warnings, "Other roles hold rights that no candidate needs, or own parts of the table: they can act as its owner, write its records or spoil"+
@@ -201,35 +210,13 @@ func (c *client) judge(f findings) (r store.Report) {
 	// A clock that was set back makes the table look younger than it is, or as
 	// if it came from the future: that costs a wait, and no leader.
 	if f.promoted >= 0 {
-		// It may lack what another acknowledged before, and nobody who starts
-		// now can tell: as if the table had been made when the server was
-		// promoted.
+		// It may lack writes that another server acknowledged before, and a
+		// candidate that starts now cannot find out: treat the table as if it
+		// had been made when the server was promoted.
 		f.age = min(f.age, f.promoted)
 	}
 	r.Age = max(time.Duration(f.age)*time.Microsecond, 1)
 	return r
-}
-
-// impossible is a revision that no register ever has.
-const impossible = 1 << 62
-
-// mayUse finds out whether the user may read the keys, without which a
-// candidate would wait for somebody else's write, and whether they may write
-// theirs, by a write that must be refused.
-func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
-	if req.Key == "" {
-		return nil
-	}
-	for _, key := range append([]string{req.Key}, req.Reads...) {
-		if _, err := s.Get(ctx, key); errors.Is(err, store.ErrPermanent) {
-			return err
-		}
-	}
-	if _, err := s.CompareAndSwap(ctx, store.Write{Key: req.Key, Expected: impossible}); errors.Is(err, store.ErrPermanent) {
-		return err
-	}
-	s.writes.Store(true)
-	return nil // the rest shows, or passes, by itself
 }
 
 // deaf reports whether notifications do not arrive.
@@ -237,7 +224,7 @@ func (s *Store) deaf(ctx context.Context) bool {
 	src := source{reader{s.client}}
 	conn, err := src.listen(ctx)
 	if err != nil {
-		return false // the watch will tell
+		return false // the watch will report it
 	}
 	defer src.hangUp(conn)
 	return errors.Is(src.hears(ctx, conn, nil), errDeaf)

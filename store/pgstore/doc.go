@@ -10,49 +10,50 @@
 //
 // # Writes
 //
-// A compare-and-swap is one call of a function of the database, in a
-// transaction of its own: one round trip. The function updates the row that has
-// the expected revision, or inserts one that nobody has. A revision is the
+// A compare-and-swap is one call of a function of the database, in a separate
+// transaction: one round trip. The function updates the row that has the
+// expected revision, or inserts a row that does not exist. A revision is the
 // server's clock in microseconds, or more: it exceeds the record's and a
 // sequence, which goes on where a record was deleted. A trigger draws it while
-// it holds the row's lock, so revisions grow with every writer. What other
-// tools do to the table is seen: an UPDATE by hand has a new revision, and
+// it holds the row's lock, so revisions grow with every writer. Changes to the
+// table by other tools are seen: an UPDATE by hand has a new revision, and
 // after a DELETE or a TRUNCATE the key goes on with a larger one. A record
 // cannot be renamed.
 //
 // The function has each commit flushed before it is acknowledged, here and at
-// the synchronous standbys, whatever synchronous_commit says in the session,
-// the role or the server. A stronger remote_apply stays.
+// the synchronous standbys, whatever the setting of synchronous_commit in the
+// session, the role or the server. A stronger remote_apply is kept.
 //
 // A write is sent once; neither pgx nor this package repeats one. An error that
 // the server reports for the statement, of a code that is known to undo it, has
-// rolled it back. Any other, which may be that of a pooler that lost the
-// server, one that ends the session, and a connection that breaks or answers
-// too late, leave the outcome unknown (store.ErrUnknown): the write may land
-// later. What never left is store.ErrTransient: no connection was to be had, or
-// the context was done. So is what a standby or a read-only server refuses,
-// since both may end without a person; the connection is closed then, and the
-// pool makes another. Tests lose the answer, put a pooler's error in its place,
-// freeze and kill the server, and break the connection between the row and the
-// commit.
+// rolled it back. Any other error, which may come from a pooler that lost the
+// server, an error that ends the session, and a connection that breaks or
+// answers too late, leave the outcome unknown (store.ErrUnknown): the write may
+// land later. A write that was never sent is store.ErrTransient: there was no
+// connection, or the context was done. So is a write that a standby or a
+// read-only server refuses, since both states may end without a person; the
+// connection is closed then, and the pool makes another. Tests lose the answer,
+// put a pooler's error in its place, freeze and kill the server, and break the
+// connection between the row and the commit.
 //
 // Every statement on the pool's connections is sent without a prepared name
 // (pgx.QueryExecModeExec), whatever the pool's default is.
 //
-// Where a candidate reads by the clock, its session does once what a write
-// does, and takes it back: a session's first write takes several times as long
-// as the next, and that of a follower is the claim for which its group waits.
-// Nobody sees or hears of it. It takes two numbers of the sequence, and leaves
-// dead rows for the vacuum, once for each connection.
+// Where a candidate reads by the clock, its session performs the steps of a
+// write once, and rolls them back: a session's first write takes several times
+// as long as the next, and a follower's first write is the claim for which its
+// group waits. The rolled back write is neither visible nor notified. It takes
+// two numbers of the sequence, and leaves dead rows for the vacuum, once for
+// each connection.
 //
 // # Watching
 //
 // While something is watched, one more connection listens to the channel that
 // has the table's name. A notification names a key, which is then read on that
-// connection; it says nothing else, since every user of the database may
+// connection; it contains nothing else, since every user of the database may
 // listen, and notify. The connection is taken out of the pool and not counted
-// by it. After 2 s of silence it is asked whether it still answers. Besides,
-// everything watched is read now and then.
+// by it. After 2 s of silence the store checks that it still answers. In
+// addition, everything watched is read now and then.
 //
 // A pooler in transaction mode accepts LISTEN and delivers nothing. That is
 // found out by a notification that does not arrive, Check warns of it, and the
@@ -68,17 +69,18 @@
 //
 // # What the server must be
 //
-// Check refuses a table that is missing, unlogged or none, a sequence with a
-// cache, and triggers that are gone or disabled. It warns, and elections cool
-// down before they promote, where acknowledged writes may be lost: without
-// fsync or full_page_writes, and where a standby or a replication slot exists
-// while synchronous_standby_names is empty. A failover to an asynchronous
-// standby loses what that had not received. Who starts afterwards is shown no
-// standby: until a lease has passed since a server was promoted, as far as its
-// last checkpoint tells, nobody is promoted who starts on it. Nor has the
-// standby received how far revisions were. They go on from its own clock, and
-// so exceed those that were lost unless that is behind the lost server's by
-// more than the failover took; else the number of a term may be given a second
+// Check refuses a table that is missing or unlogged, a relation that is not a
+// table, a sequence with a cache, and triggers that are gone or disabled. It
+// warns, and elections cool down before they promote, where acknowledged writes
+// may be lost: without fsync or full_page_writes, and where a standby or a
+// replication slot exists while synchronous_standby_names is empty. A failover
+// to an asynchronous standby loses the writes that the standby had not
+// received. A candidate that starts afterwards sees no standby: until a lease
+// has passed since a server was promoted, as far as its last checkpoint shows,
+// candidates that start on it are not promoted. The standby may not have
+// received the latest revisions either. They go on from its own clock, and so
+// exceed the lost ones unless that clock is behind the lost server's by more
+// than the failover took; otherwise the number of a term may be given a second
 // time.
 //
 // # Permissions
@@ -108,19 +110,19 @@
 //
 // # What is left to the caller
 //
-// That one server alone is primary. An old primary that runs on after a
-// failover, and to which some candidates are still connected, has a leader of
-// its own unless a synchronous standby that is gone keeps it from acknowledging
-// anything: that is what synchronous_standby_names is for. A backup that is
+// Make sure that one server alone is primary. An old primary that runs on after
+// a failover, and to which some candidates are still connected, has a second
+// leader unless a synchronous standby that is gone keeps it from acknowledging
+// anything: that is the purpose of synchronous_standby_names. A backup that is
 // restored brings back its state: stop the candidates for a lease. An operator
 // who cancels a session that waits for a standby (pg_cancel_backend) has its
 // write acknowledged without that standby, and shown to others. pgx does the
 // same when a call's deadline passes, except on connections made with
-// [NoCancel], as those of [Open] are: use it for a pool of your own if there is
-// a synchronous standby. A commit that waits while the server crashes counts as
-// done once it runs again (PostgreSQL's manual, "Planning for High
-// Availability"). A DROP of the table with a clock that was set back before it
-// is made again lets revisions fall.
+// [NoCancel], like the connections of [Open]: use it for a pool that you make
+// yourself if there is a synchronous standby. A commit that waits while the
+// server crashes counts as done once it runs again (PostgreSQL's manual,
+// "Planning for High Availability"). A DROP of the table lets revisions fall if
+// the clock is set back before the table is made again.
 //
 // A pool of pgxpool asks a connection that was idle for a second whether it is
 // still there, which is a second round trip for a renewal. [Open] raises that

@@ -36,10 +36,11 @@ const (
 )
 
 // undone reports whether a code, or its class, is of an error that a server
-// reports for a statement that it has rolled back, or never begun. Others may
-// be of a pooler, which reports so that it lost the server, and not what became
-// of the statement. A statement_timeout (57014) counts as one of these, since
-// poolers have timeouts of their own: a read settles what became of the write.
+// reports for a statement that it has rolled back, or never started. Other
+// codes may come from a pooler, which so reports that it lost the server, but
+// not whether the statement was applied. A statement_timeout (57014) is treated
+// like a pooler's code, since poolers have timeouts, too: a read then finds out
+// whether the write was applied.
 func undone(code string) bool {
 	switch code {
 	case "40001", "40002", "40P01":
@@ -53,11 +54,11 @@ func undone(code string) bool {
 	return false
 }
 
-// classifyWrite gives the class of a failed write. An error that the server
+// classifyWrite returns the class of a failed write. An error that the server
 // reports without ending the session, of a code that is the server's own, has
-// rolled the statement back. One that ends the session (FATAL, PANIC) may have
-// come while a commit waited for a standby, and a connection that breaks says
-// nothing at all.
+// rolled the statement back. An error that ends the session (FATAL, PANIC) may
+// have come while a commit waited for a standby, and a connection that breaks
+// gives no information at all.
 func classifyWrite(err error) error {
 	pg, answered := errors.AsType[*pgconn.PgError](err)
 	switch {
@@ -105,8 +106,8 @@ func classifyConnect(err error) error {
 	return classifyRead(err)
 }
 
-// classifyCode tells what a person has to change from what passes by itself.
-// Nothing was applied in either case.
+// classifyCode distinguishes failures that a person has to fix from failures
+// that pass by themselves. Nothing was applied in either case.
 func classifyCode(code string) error {
 	switch code {
 	case codeInvalidSchema, codeInvalidCatalog, codeNotPrerequisite:
@@ -120,8 +121,8 @@ func classifyCode(code string) error {
 	return store.ErrTransient
 }
 
-// explain wraps a failure, and says what to do about it. A connection to a
-// server that takes no writes is not used again: its pool may find another.
+// explain wraps a failure, and adds how to fix it. A connection to a server
+// that takes no writes is not used again: its pool may find another.
 func (c *client) explain(conn *lent, class, err error) error {
 	code := ""
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {

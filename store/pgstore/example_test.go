@@ -15,8 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/pgstore"
 )
 
-// A program that has a pool elects over it. Nobody listens on the port of this
-// example, so that its campaign ends with its context.
+// A program that has a pool elects over it. No server listens on the port of
+// this example, so that its campaign ends with its context.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
@@ -62,7 +62,8 @@ func ExampleNewSQL() {
 	// Output: transient
 }
 
-// A store with a connection of its own, for programs that have none.
+// ExampleOpen opens a store that makes a connection, for programs that have
+// none.
 func ExampleOpen() {
 	_, err := pgstore.Open(context.Background(), "postgres://app@127.0.0.1:1/app?create=true")
 	fmt.Println(store.Classify(err))

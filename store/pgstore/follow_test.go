@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -11,10 +12,14 @@ import (
 )
 
 // A pooler that lets nothing arrive does so until a person changes something.
-func TestWhoWasDeafListensMoreAndMoreSeldom(t *testing.T) {
+func TestFollowerWithoutNotificationsRetriesLessAndLess(t *testing.T) {
+	db, err := sql.Open("pgx", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close() // so that to listen fails at once
 	synctest.Test(t, func(t *testing.T) {
-		c := &client{}
-		c.closed.Store(true) // so that to listen fails at once
+		c := &client{pool: sqlPool{db}, timeout: time.Second}
 		for _, want := range []struct {
 			deaf        int
 			least, most time.Duration
@@ -31,7 +36,7 @@ func TestWhoWasDeafListensMoreAndMoreSeldom(t *testing.T) {
 				t.Errorf("after %d times it listens within %v, want %v to %v; %v", want.deaf, took, want.least, want.most, err)
 			}
 		}
-		// Who watches next may do so through something else.
+		// The next watch may connect another way, past a pooler.
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := (source{reader{c}}).Follow(ctx, nil); !errors.Is(err, context.Canceled) || c.deaf != 0 {

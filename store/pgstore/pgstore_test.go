@@ -37,7 +37,7 @@ func TestAURLThatIsNoneIsExplainedWithoutItsPassword(t *testing.T) {
 		"postgres://u:secret@h:port/d":           "port",
 		"postgres://u:secret@h/d?sslmode=odd":    "sslmode",
 		"postgres://u:secret@h/d?table=%zz":      "query",
-		// The password may stand among the settings, too.
+		// The password may be among the settings, too.
 		"postgres://u@h/d?password=secret&sslmode=odd":    "sslmode",
 		"postgres://u@h/d?sslpassword=secret&sslmode=odd": "sslmode",
 		"mysql://u:secret@h/d":                            "postgres://",
@@ -49,7 +49,7 @@ func TestAURLThatIsNoneIsExplainedWithoutItsPassword(t *testing.T) {
 	}
 }
 
-func TestEveryFaultOfTheOptionsIsTold(t *testing.T) {
+func TestEveryInvalidOptionIsReported(t *testing.T) {
 	_, err := pgstore.New(nil, pgstore.Options{Table: "1", Timeout: -1, Every: -1})
 	for _, word := range []string{"pool", "table", "Timeout", "Every"} {
 		if err == nil || !strings.Contains(err.Error(), word) {

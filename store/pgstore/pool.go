@@ -13,10 +13,9 @@ import (
 // A pool lends connections, each for one call at a time.
 type pool interface {
 	acquire(ctx context.Context) (*lent, error)
-	close()
 }
 
-// A lent connection is the caller's until it releases it. One that was closed
+// A lent connection is the caller's until it releases it. A closed connection
 // is not lent again.
 type lent struct {
 	*pgx.Conn
@@ -35,8 +34,6 @@ func (p pgxPool) acquire(ctx context.Context) (*lent, error) {
 	}
 	return &lent{c.Conn(), c.Release, c.Hijack}, nil
 }
-
-func (p pgxPool) close() { p.Close() }
 
 // A sqlPool is one of database/sql.
 type sqlPool struct{ db *sql.DB }
@@ -78,5 +75,3 @@ func (p sqlPool) acquire(ctx context.Context) (*lent, error) {
 		return nil, errors.Join(err, pooled.Close())
 	}
 }
-
-func (p sqlPool) close() { _ = p.db.Close() } // what it returns are errors of closing connections

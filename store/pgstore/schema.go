@@ -18,15 +18,15 @@ var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_]*)\.)?([A-Za-z_][A
 // that are longer by nine.
 const maxSchema, maxTable = 63, 54
 
-// names are a table's and those of what belongs to it, quoted.
+// names are the quoted names of a table and of its dependent objects.
 type names struct {
 	schema, table, sequence, swap, draw, tell string
 	channel                                   string // not quoted
 }
 
-// parseTable reads a table's name. One without a schema is in the schema
-// public, whatever the search_path of a session says: two candidates with
-// different paths would elect two leaders.
+// parseTable reads a table's name. A name without a schema is in the schema
+// public, whatever the search_path of a session: two candidates with different
+// paths would elect two leaders.
 func parseTable(table string) (names, error) {
 	if table == "" {
 		table = DefaultTable
@@ -86,18 +86,19 @@ func Schema(table string) (string, error) {
 // indexes. Its number means nothing, and is the same for all tables.
 //
 // A revision is the clock in microseconds, unless the record's or the sequence
-// is further. A standby that is promoted may lack the latest revisions, and how
-// far the sequence was; what it draws then exceeds them all the same, as far as
-// the clocks of the two servers agree. The sequence has revisions grow while a
-// clock is set back: it starts at the clock, which also says when the table was
-// made, and whoever deletes a record has it go on from there. Of those who set
-// it one waits for the other, since it could fall otherwise; who draws does not
+// is further. A standby that is promoted may lack the latest revisions and the
+// latest state of the sequence; the revisions that it draws then still exceed
+// all earlier ones, as far as the clocks of the two servers agree. The sequence
+// has revisions grow while a clock is set back: it starts at the clock, which
+// also records when the table was made, and every deletion of a record sets it
+// to go on from that record's revision. Transactions that set it wait for each
+// other, since it could fall otherwise; transactions that draw from it do not
 // wait.
 //
 // A revision is drawn by the trigger of an update, which holds the row's lock.
-// One that an insertion drew before its row is in the index could be older than
-// those of a rival who creates and deletes the row meanwhile. So a new row is
-// updated before its transaction ends.
+// A revision that an insertion drew before its row is in the index could be
+// older than the revisions of a rival who creates and deletes the row
+// meanwhile. So a new row is updated before its transaction ends.
 //
 // The functions run as their owner. A trigger function first refuses every
 // table but TABLE_NAME, before it touches NEW or OLD: the types of another table
@@ -251,8 +252,8 @@ WHERE t.oid = pg_catalog.to_regclass('TABLE_NAME')::oid AND a.grantee NOT IN (o.
 const (
 	swapSQL = `SELECT SWAP_NAME($1::text, $2::bigint, $3::bytea, $4::boolean)`
 
-	// readSQL has a row even if there is none of the keys: it says whether the
-	// server is one that may be read.
+	// readSQL returns a row even if no key exists: the row shows whether the
+	// server may be read.
 	readSQL = `SELECT pg_catalog.pg_is_in_recovery(), r.key, r.revision, r.tombstone, r.value
 FROM (VALUES (0)) AS one LEFT JOIN TABLE_NAME AS r ON r.key = ANY ($1)`
 

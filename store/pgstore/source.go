@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 	"github.com/seed-ff2cb582/leader/store/feed"
 )
 
@@ -30,17 +31,18 @@ func (s reader) Read(ctx context.Context, keys []string) ([]store.Entry, error) 
 	if keys == nil {
 		keys = []string{}
 	}
-	return s.entries(ctx, s.warm, s.read, keys)
+	after := s.warm
+	if ctx.Value(awaited{}) != nil {
+		after = nil
+	}
+	return s.entries(ctx, after, s.read, keys)
 }
 
 // List implements [feed.Source]. It reads all keys that begin as the pattern
 // does, which the table's index finds: keys are ordered by their bytes, and no
 // byte of a key is as large as a tilde.
 func (s reader) List(ctx context.Context, pattern string) ([]store.Entry, error) {
-	from := pattern
-	if i := strings.IndexAny(pattern, "*>"); i >= 0 {
-		from = pattern[:i]
-	}
+	from := base.Literal(pattern)
 	return s.entries(ctx, nil, s.list, from, from+"~")
 }
 
@@ -52,17 +54,17 @@ const (
 	answer  = 3 * time.Second
 )
 
-// probe begins the payload of a notification that only tells its sender that it
-// listens. No key begins so.
+// probe begins the payload of a notification by which its sender only checks
+// that it hears its own notifications. No key has this prefix.
 const probe = " probe "
 
 // errDeaf: what was notified did not arrive.
 var errDeaf = errors.New("notifications do not arrive on a connection that listens: is there a pooler in transaction mode between? " +
 	"Let the store connect past it, or in session mode")
 
-// Follow implements [feed.Follower]: it listens on a connection of its own.
-// Where it heard nothing before, it waits first: a stalled server is heard
-// again soon, and a pooler that delivers nothing stays one.
+// Follow implements [feed.Follower]: it listens on a separate connection. Where
+// it heard nothing before, it waits first: a stalled server is heard again
+// soon, but a pooler that delivers nothing does not change.
 func (s source) Follow(ctx context.Context, news *feed.News) error {
 	if s.deaf > 0 {
 		select {
@@ -79,7 +81,7 @@ func (s source) Follow(ctx context.Context, news *feed.News) error {
 	defer s.hangUp(conn)
 	if err := s.hears(ctx, conn, news); err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err() // which says nothing of the notifications
+			return ctx.Err() // the notifications may still work
 		}
 		if errors.Is(err, errDeaf) {
 			s.deaf++
@@ -123,7 +125,7 @@ func (s source) prepare(ctx context.Context, conn *pgx.Conn) (name string, err e
 	return name, nil
 }
 
-// tell passes on what was notified, and whatever else has arrived by now. It
+// tell handles a notification, and all others that have arrived by now. It
 // reads the records on the connection that brought the news: its session is
 // awake, and has the statement's plan.
 func (s source) tell(ctx context.Context, conn *pgx.Conn, read string, news *feed.News, n *pgconn.Notification) error {
@@ -153,8 +155,8 @@ func (s source) readOn(ctx context.Context, conn *pgx.Conn, read string, keys []
 	return nil, fmt.Errorf("%w: table %s: %w", classifyRead(err), s.names.table, err)
 }
 
-// told passes a notification on, unless it names a key, which is returned. An
-// empty one is that of all records.
+// told handles a notification, unless it names a key, which is returned. An
+// empty payload means that all records may have changed.
 func told(news *feed.News, payload string) (key string, is bool) {
 	switch {
 	case payload == "":
@@ -224,8 +226,8 @@ func (s source) hears(ctx context.Context, conn *pgx.Conn, news *feed.News) erro
 		switch {
 		case err != nil && ctx.Err() != nil:
 			s.unlisten(conn)
-			// Until a person changes something, and no word on whether the
-			// server can be reached: the reads tell that.
+			// It lasts until a person changes something, and does not show
+			// whether the server can be reached: the reads show that.
 			return fmt.Errorf("%w: %w", store.ErrPermanent, errDeaf)
 		case err != nil:
 			return fmt.Errorf("%w: %w", store.ErrTransient, err)
@@ -258,5 +260,5 @@ func next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	if err := conn.Ping(bounded); err != nil {
 		return nil, fmt.Errorf("%w: the connection that listens does not answer: %w", store.ErrTransient, err)
 	}
-	return nil, nil //nolint:nilnil // silence is no failure
+	return nil, nil //nolint:nilnil // silence is not an error
 }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 	"github.com/seed-ff2cb582/leader/store/feed"
 )
 
@@ -23,18 +24,11 @@ const maxValue = 1 << 20
 
 // A Store is a table of records. Its methods may be called concurrently.
 type Store struct {
-	*feed.Feed // Watch, WatchPattern, ConnState, OnConnState, Pace
+	*base.Store // all but Check and Get
 	*client
-	own bool // the pool is the Store's
 }
 
-var (
-	_ store.Opened         = (*Store)(nil)
-	_ store.Watcher        = (*Store)(nil)
-	_ store.PatternWatcher = (*Store)(nil)
-	_ store.ConnReporter   = (*Store)(nil)
-	_ store.Checker        = (*Store)(nil)
-)
+var _ store.Checker = (*Store)(nil)
 
 // A client sends the statements, each once, on a connection of the pool.
 type client struct {
@@ -42,7 +36,6 @@ type client struct {
 	names   names
 	create  bool
 	timeout time.Duration
-	closed  atomic.Bool
 	listens bool        // to notifications
 	writes  atomic.Bool // the user may, as Check found, and is a candidate
 	deaf    int         // how often Follow heard nothing, in a row; its own
@@ -56,84 +49,56 @@ type client struct {
 // While something is watched, one connection that the pool made is taken out of
 // it to listen, and does not count among the pool's.
 func New(pool *pgxpool.Pool, opts Options) (*Store, error) {
-	c, err := newClient(pool == nil, pgxPool{pool}, opts)
-	if err != nil {
-		return nil, err
-	}
-	return &Store{client: c, Feed: c.feed(source{reader{c}}, opts)}, nil
+	return newStore(pool, opts, nil)
+}
+
+func newStore(pool *pgxpool.Pool, opts Options, release func() error) (*Store, error) {
+	c := &client{pool: pgxPool{pool}}
+	return c.store(pool == nil, source{reader{c}}, opts, release)
 }
 
 // NewSQL is [New] over the user's own pool of database/sql, which has to be of
 // pgx's driver (sql.Open("pgx", …), with github.com/jackc/pgx/v5/stdlib
 // imported); Check refuses others.
 //
-// Such a pool lends no connection for good, so none listens: what is watched is
-// read by the clock, at least twice in a heartbeat. Nor is a renewal always one
-// round trip: the driver asks a connection that was idle for a second whether
-// it is still there. All else is as with New.
+// Such a pool lends no connection permanently, so none listens: watches read by
+// the clock, at least twice in a heartbeat. Nor is a renewal always one round
+// trip: the driver checks a connection that was idle for a second before it
+// uses it. All else is as with New.
 func NewSQL(db *sql.DB, opts Options) (*Store, error) {
-	c, err := newClient(db == nil, sqlPool{db}, opts)
-	if err != nil {
-		return nil, err
-	}
-	return &Store{client: c, Feed: c.feed(reader{c}, opts)}, nil
+	c := &client{pool: sqlPool{db}}
+	return c.store(db == nil, reader{c}, opts, nil)
 }
 
-func newClient(none bool, p pool, opts Options) (*client, error) {
-	n, err := validate(none, opts)
-	if err != nil {
-		return nil, err
+// store returns the Store of a client; none: it has no pool.
+func (c *client) store(none bool, sys base.System, opts Options, release func() error) (*Store, error) {
+	n, err := parseTable(opts.Table)
+	faults := []error{err}
+	if none {
+		faults = append(faults, errors.New("pool: must not be nil"))
 	}
-	return &client{
-		pool: p, names: n, create: opts.Create, timeout: cmp.Or(opts.Timeout, DefaultTimeout),
-		swap: n.fill(swapSQL), read: n.fill(readSQL), list: n.fill(listSQL), warmText: n.fill(warmSQL),
-	}, nil
-}
-
-func (c *client) feed(s feed.Source, opts Options) *feed.Feed {
-	_, c.listens = s.(feed.Follower)
-	return feed.New(s, feed.Options{Every: opts.Every, Timeout: c.timeout, Logger: opts.Logger})
-}
-
-// Close ends the watches, and has later calls fail with store.ErrClosed. The
-// pool is closed too if [Open] made it; one that was given to [New] stays. It
-// returns nil, and may be called more than once.
-func (s *Store) Close() error {
-	s.closed.Store(true)
-	s.Feed.Close()
-	if s.own {
-		s.pool.close()
+	s, err := base.New(sys, base.Options{
+		Name: "table " + n.table, MaxValue: maxValue, Timeout: opts.Timeout, Every: opts.Every, Logger: opts.Logger, Release: release,
+	})
+	if err := errors.Join(append(faults, err)...); err != nil {
+		return nil, fmt.Errorf("pgstore: %w", err)
 	}
-	return nil
+	c.names, c.create, c.timeout = n, opts.Create, cmp.Or(opts.Timeout, DefaultTimeout)
+	c.swap, c.read, c.list, c.warmText = n.fill(swapSQL), n.fill(readSQL), n.fill(listSQL), n.fill(warmSQL)
+	_, c.listens = sys.(feed.Follower)
+	return &Store{s, c}, nil
 }
 
 // Get implements [store.Store]. It reads from the primary.
-func (c *client) Get(ctx context.Context, key string) (store.Entry, error) {
-	if !store.ValidKey(key) {
-		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
-	}
-	entries, err := c.entries(ctx, nil, c.read, []string{key})
-	if err != nil {
-		return store.Entry{}, err
-	}
-	if len(entries) == 0 {
-		return store.Entry{Key: key}, nil
-	}
-	return entries[0], nil
+func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
+	return s.Store.Get(context.WithValue(ctx, awaited{}, true), key)
 }
 
-// CompareAndSwap implements [store.Store]. It sends one statement, once.
-func (c *client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
-	switch {
-	case !store.ValidKey(w.Key):
-		return 0, fmt.Errorf("%w: key %q", store.ErrInvalid, w.Key)
-	case len(w.Value) > maxValue:
-		return 0, fmt.Errorf("%w: key %q: a value of %d bytes, and %d are the most", store.ErrInvalid, w.Key, len(w.Value), maxValue)
-	case w.Expected > math.MaxInt64:
-		return 0, fmt.Errorf("%w: key %q: no revision is as large as %d", store.ErrConflict, w.Key, w.Expected)
-	}
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
+// awaited marks the context of a read for which a caller waits.
+type awaited struct{}
+
+// Swap implements [base.System]. It sends one statement, once.
+func (c reader) Swap(ctx context.Context, w store.Write) (uint64, error) {
 	conn, err := c.acquire(ctx)
 	if err != nil {
 		return 0, err
@@ -156,22 +121,8 @@ func (c *client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 	return uint64(*revision), nil
 }
 
-// bounded gives a call without a deadline that of the options.
-func (c *client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, c.timeout)
-}
-
 // acquire returns a connection of the pool. Nothing was sent if it fails.
 func (c *client) acquire(ctx context.Context) (*lent, error) {
-	if c.closed.Load() {
-		return nil, fmt.Errorf("%w: table %s", store.ErrClosed, c.names.table)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%w: nothing was sent: %w", store.ErrTransient, context.Cause(ctx))
-	}
 	conn, err := c.pool.acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: no connection to the database: %w", classifyConnect(err), err)
@@ -182,8 +133,6 @@ func (c *client) acquire(ctx context.Context) (*lent, error) {
 // entries returns the records that a statement reads. after, if there is one,
 // is called with the connection when they are read.
 func (c *client) entries(ctx context.Context, after func(context.Context, *lent), text string, args ...any) ([]store.Entry, error) {
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
 	conn, err := c.acquire(ctx)
 	if err != nil {
 		return nil, err

@@ -37,8 +37,8 @@ const warmTime = time.Second
 const warmed = "leader: warmed"
 
 // warm readies the connection's session for its first write, unless that was
-// done. What fails is not repeated: a write then takes what it takes, and says
-// itself what is wrong.
+// done. A failure is not repeated: a write then takes its usual time, and
+// reports the cause itself.
 func (c *client) warm(ctx context.Context, conn *lent) {
 	known := conn.PgConn().CustomData()
 	if _, is := known[warmed]; is || !c.writes.Load() {

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // Check implements [store.Checker]. It refuses a replica, a server whose
@@ -27,10 +27,13 @@ import (
 // Of a cluster all masters are examined.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	s.Pace(req.HeartbeatInterval, req.Key)
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel, err := base.Begin(ctx, s.Store)
+	if err != nil {
+		return store.Report{}, err
+	}
 	defer cancel()
 	var report store.Report
-	err := s.await(ctx, func(ctx context.Context) (err error) {
+	err = s.await(ctx, func(ctx context.Context) (err error) {
 		report, err = s.survey(ctx)
 		return err
 	})
@@ -40,10 +43,8 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	if req.Key == "" {
 		return report, nil
 	}
-	for _, key := range append([]string{req.Key}, req.Reads...) {
-		if _, err := s.Get(ctx, key); errors.Is(err, store.ErrPermanent) {
-			return store.Report{}, err
-		}
+	if err := base.Readable(ctx, s.Store, req); err != nil {
+		return store.Report{}, err
 	}
 	var denied []string
 	err = s.await(ctx, func(ctx context.Context) (err error) {
@@ -132,7 +133,7 @@ func (c *client) survey(ctx context.Context) (store.Report, error) {
 	return report, err
 }
 
-// judge says what a server's configuration means for elections.
+// judge returns a report of how a server's configuration affects elections.
 func (c *client) judge(ctx context.Context, n *redis.Client) (store.Report, error) {
 	var r store.Report
 	warn := func(forgets bool, format string, args ...any) {
@@ -178,7 +179,7 @@ func (c *client) judgeFile(ctx context.Context, n *redis.Client, info map[string
 			warn(true, "does not let the user run CONFIG GET, so that nothing is known of what a crash loses, and elections cool down before they promote. Permit CONFIG|GET.")
 			return nil
 		case code(err) != "" || err == nil && !has:
-			warn(true, "does not tell its setting %s, so that nothing is known of what a crash loses, and elections cool down before they promote.", setting.name)
+			warn(true, "does not report its setting %s, so the loss in a crash is unknown, and elections cool down before they promote.", setting.name)
 		case err != nil:
 			return err
 		case is != setting.wanted:
@@ -193,7 +194,7 @@ func (c *client) judgeFile(ctx context.Context, n *redis.Client, info map[string
 // server that was promoted may have lost the record of who leads. It refuses
 // servers of which two may acknowledge writes after a failover.
 func (c *client) judgeReplicas(ctx context.Context, n *redis.Client, info map[string]string, warn func(bool, string, ...any)) error {
-	replicas, _ := strconv.Atoi(info["connected_slaves"]) // 0 if it is not told
+	replicas, _ := strconv.Atoi(info["connected_slaves"]) // 0 if it is missing
 	sentinel := n.Options().Addr == "FailoverClient"      // go-redis, sentinel.go, clientOptions
 	promoted := info["second_repl_offset"]                // redis, replication.c, shiftReplicationId
 	if replicas > 0 || sentinel {
@@ -225,7 +226,8 @@ func (c *client) judgeReplicas(ctx context.Context, n *redis.Client, info map[st
 
 // allowReplicas refuses a master and its replicas if, when one replica was
 // promoted, both it and the old master can have as many replicas as their
-// writes need. One is the new master, so that the two share the others.
+// writes need. The new master is one of the replicas, so that the two share the
+// others.
 func (c *client) allowReplicas(replicas, demanded int) error {
 	if c.opts.Fenced || 2*max(c.opts.Wait, demanded) >= replicas {
 		return nil
@@ -246,7 +248,7 @@ func demandedReplicas(ctx context.Context, n *redis.Client, info map[string]stri
 	if err != nil && code(err) == "" {
 		return 0, err
 	}
-	demanded, _ := strconv.Atoi(got["min-replicas-to-write"]) // 0 if it is not told
+	demanded, _ := strconv.Atoi(got["min-replicas-to-write"]) // 0 if it is missing
 	return max(demanded, 1), nil
 }
 

@@ -31,17 +31,17 @@
 // if it was never written to a connection, and never will be, or if the
 // server's answer has a code by which it refuses what it did not look at.
 //
-// A call returns when its context is done. What is left of it ends with the
+// A call returns when its context is done. The rest of its work ends with the
 // client's own timeouts, which therefore should not be switched off.
 //
 // # What is demanded of the server, and what is warned of
 //
 // [Store.Check] refuses a replica, a user without the rights below, and servers
 // of which two may acknowledge writes after a failover: a replica may be
-// promoted while the old master lives on, cut off from whoever promotes, and
-// the candidates that still reach it have a leader of their own, for as long as
-// it answers (a test holds the two leaders against each other). So a master
-// with replicas, or one that Sentinel finds, needs one of three things:
+// promoted while the old master lives on, cut off from Sentinel or the operator
+// that promotes, and the candidates that still reach it have a second leader,
+// for as long as it answers (a test shows the two leaders). So a master with
+// replicas, or a master that Sentinel finds, needs one of three things:
 //
 //   - [Options.Wait], so that the old master acknowledges nothing any more: all
 //     of its replicas, or half of them at least;
@@ -61,9 +61,8 @@
 //     it mistakes a live master for a dead one;
 //   - settings that the user may not read.
 //
-// It is asked when an election starts: a server that gets its first replica
-// later should be restarted with its candidates, or be told of by
-// AcquireGrace.
+// The check runs when an election starts: after a server gets its first
+// replica, restart it with its candidates, or set AcquireGrace.
 //
 // Where the server evicts any key for room (maxmemory with a policy of
 // allkeys-) records may vanish, but nothing older takes their place: the store
@@ -71,25 +70,26 @@
 // Policies of volatile- do not meet records, which have no expiry.
 //
 // With [Options.Wait] a write counts only when so many replicas have it, and a
-// read, too: otherwise a candidate would look whether a write of unknown
-// outcome was applied, find it on the master, and lose it with the master all
-// the same. With as many as there are replicas, a failover to one of them loses
-// nothing that was acknowledged, and no cool-down is needed. Without one of
-// them nobody can be elected, or stay leader for longer than a lease. What
-// remains is a replica that was away, is back with old data, and is promoted
-// before it has caught up: give it replica-priority 0, or leave Wait at zero
-// and cool down.
+// read, too: otherwise a candidate that checks whether a write of unknown
+// outcome was applied would find it on the master, and lose it with the master
+// all the same. If Wait is the number of replicas, a failover to one of them
+// loses no acknowledged write, and no cool-down is needed. While one of them is
+// missing, no candidate can be elected, or stay leader for longer than a lease.
+// There remains one risk: a replica that was away, is back with old data, and
+// is promoted before it has caught up. Give it replica-priority 0, or leave
+// Wait at zero and cool down.
 //
 // # Watching
 //
 // Each write is published on a channel of the same name as its key (with @ and
 // the number of the database after it, if that is not 0). A watch is a
-// subscription; all watches of one Store share a connection. What the channels
-// do not tell, such as a DEL by hand, is found by looking, each second at most
-// and each ten times the usual two in a heartbeat at least. Without the right
-// to subscribe all changes are found by looking. A watch of a pattern hears all
-// channels of the prefix, and looks by SCAN, which goes through all keys of the
-// database: use one of its own for records if there are millions.
+// subscription; all watches of one Store share a connection. Changes that the
+// channels do not report, such as a DEL by hand, are found by reads, which are
+// ten times as rare as without channels, and at most one a second. Without the
+// right to subscribe all changes are found by reads. A watch of a pattern hears
+// all channels of the prefix, and reads by SCAN, which goes through all keys of
+// the database: use a separate database for records if there are millions of
+// keys.
 //
 // A user that may publish on a channel can show a false record to those who
 // watch, for as long as it takes to look, though not change the real one.

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// code returns the word with which a server's error begins, or "" of an error
-// that is no server's.
+// code returns the word with which a server's error begins, or "" if the error
+// is not from a server.
 func code(err error) string {
 	server, ok := errors.AsType[redis.Error](err)
 	if !ok || errors.Is(err, redis.Nil) {
@@ -25,9 +25,9 @@ func codeOf(text string) string {
 	return word
 }
 
-// refusal gives the class of an error code with which a server answers what it
-// did not look at, or nil of any other. What is not among them may come from a
-// proxy, which knows less than it says.
+// refusal returns the class of an error code with which a server refuses a
+// command before it runs it, or nil for any other code. Other codes may come
+// from a proxy, which does not know whether the command ran.
 func refusal(code string) error {
 	switch code {
 	case "LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "NOREPLICAS", "NOSCRIPT":
@@ -57,14 +57,14 @@ func classifyScript(text string) error {
 	if class := refusal(codeOf(text)); class != nil {
 		return class
 	}
-	return store.ErrPermanent // a missing permission, whose text has no code of its own
+	return store.ErrPermanent // a missing permission, whose text contains no separate code
 }
 
 // explain adds what to do to the errors that have one.
 func explain(code string) string {
 	switch code {
 	case "WRONGTYPE":
-		return ": the key holds a list, hash, set or stream that is no record: delete it, or use another prefix"
+		return ": the key holds a list, hash, set or stream that is not a record: delete it, or use another prefix"
 	case "NOPERM", "NOAUTH", "WRONGPASS":
 		return ": see the rights that the package documentation lists"
 	case "OOM":

@@ -21,7 +21,7 @@ func Example() { //nolint:testableexamples // it needs a server
 		fmt.Println(err)
 		return
 	}
-	defer st.Close() //nolint:errcheck // it has no connection of its own
+	defer st.Close() //nolint:errcheck // it leaves the client to the caller
 	election, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
 		Group: "reports", InstanceID: "host-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second,
 	})
@@ -38,7 +38,8 @@ func Example() { //nolint:testableexamples // it needs a server
 	_ = election.Stop()
 }
 
-// A store with a connection of its own, for programs that have none.
+// ExampleOpen opens a store that makes a connection, for programs that have
+// none.
 func ExampleOpen() {
 	_, err := redisstore.Open(context.Background(), "redis://127.0.0.1:1?prefix=team:")
 	fmt.Println(store.Classify(err))

@@ -17,10 +17,10 @@ import (
 const silence = 3 * time.Second
 
 // Follow implements [feed.Follower] by subscriptions to the channels of the
-// keys that are watched, and for patterns to those of all keys: that is one
-// pattern, since Redis compares patterns with a user's rights to the letter.
-// The channel that is the prefix alone, on which nothing is published, is
-// always among them.
+// keys that are watched, and for patterns to the channels of all keys: that is
+// one pattern, since Redis compares patterns with a user's rights to the
+// letter. The channel that is the prefix alone, on which nothing is published,
+// is always among them.
 func (s source) Follow(ctx context.Context, news *feed.News) error {
 	sub := s.rdb.Subscribe(ctx)
 	end := context.AfterFunc(ctx, func() { _ = sub.Close() })
@@ -48,7 +48,8 @@ func (s source) Follow(ctx context.Context, news *feed.News) error {
 	return readError("no news", err)
 }
 
-// A follower is one subscription. One goroutine listens, and another asks.
+// A follower is one subscription. Its goroutine listen receives, and its
+// goroutine attend subscribes and asks.
 type follower struct {
 	source
 	news  *feed.News
@@ -56,14 +57,14 @@ type follower struct {
 	heard atomic.Uint64 // messages and answers
 	done  chan struct{} // closed when nobody listens any more
 
-	has  map[string]struct{} // the channels; of who asks
-	wide bool                // there are patterns; of who asks
+	has  map[string]struct{} // the channels; of attend
+	wide bool                // there are patterns; of attend
 
-	awaited int // confirmations until the news begin; of who listens
+	awaited int // confirmations until the news begin; of listen
 }
 
-// adjust subscribes to what is watched now, and to nothing else. It returns
-// what tells that it is other keys.
+// adjust subscribes to the watched names alone. It returns a channel that is
+// closed when other names are watched.
 func (f *follower) adjust(ctx context.Context) (others <-chan struct{}, err error) {
 	keys, patterns, others := f.news.Wanted()
 	wanted := map[string]struct{}{f.channel(""): {}}
@@ -132,8 +133,9 @@ func (f *follower) attend(ctx context.Context, others <-chan struct{}) error {
 
 // listen passes the news on until the subscription breaks.
 func (f *follower) listen() error {
-	// By a context that is done the client makes no other connection when this
-	// one breaks: what the server tells meanwhile is lost, and has to be read.
+	// With a context that is done the client makes no other connection when
+	// this one breaks: messages of the server are lost meanwhile, and have to
+	// be read.
 	lost, cancel := context.WithCancel(context.Background())
 	cancel()
 	for {
@@ -165,8 +167,8 @@ func (f *follower) confirmed(m *redis.Subscription) {
 	}
 }
 
-// tell passes a message on. One that shows no record, or a record that the
-// replicas may not have, is a reason to read.
+// tell handles a message. If it contains no valid record, or a record that the
+// replicas may not have, the key is read.
 func (f *follower) tell(m *redis.Message) {
 	key := f.keyOf(m.Channel)
 	e, ok := parse(key, m.Payload)

@@ -8,22 +8,21 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strconv"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 	"github.com/seed-ff2cb582/leader/store/tlsfiles"
 )
 
-// Driver opens stores by their URL, with a connection of their own. Beside the
-// parameters of [redis.ParseURL] the URL may have prefix, timeout, wait and
-// fenced, which are the fields of [Options]. With master, the name of a master, the
-// host, port, user and password are those of a Sentinel, and the user and
+// Driver opens stores by their URL, with a separate connection. In addition to
+// the parameters of [redis.ParseURL] the URL may have prefix, timeout, wait and
+// fenced, which are the fields of [Options]. With master, the name of a master,
+// the host, port, user and password belong to a Sentinel, and the user and
 // password of the servers are the parameters username and password
-// ([redis.ParseFailoverURL]). Those by which that reads from replicas are
+// ([redis.ParseFailoverURL]). Its parameters for reads from replicas are
 // refused. The parameters max_retries, dialer_retries and
 // context_timeout_enabled change nothing: an election tries again itself, and
 // its contexts bound each call.
@@ -33,33 +32,16 @@ import (
 // cert and key are files with a certificate of the client's own. They are read
 // at each handshake.
 func Driver() store.Driver {
-	return store.Driver{
-		Schemes: []string{"redis", "rediss"},
-		Form:    "redis[s]://[user:password@]host[:6379][/0][?prefix=p:&wait=1&fenced=true&master=name&ca=FILE&cert=FILE&key=FILE]",
-		Open: func(ctx context.Context, u *url.URL) (store.Opened, error) {
-			s, err := openURL(ctx, u)
-			if err != nil {
-				return nil, err // and no *Store of nil
-			}
-			return s, nil
-		},
-	}
+	const form = "redis[s]://[user:password@]host[:6379][/0][?prefix=p:&wait=1&fenced=true&master=name&ca=FILE&cert=FILE&key=FILE]"
+	return base.Driver(form, openURL, "redis", "rediss")
 }
 
-// Open connects to the server that the URL names, as [Driver] says, and returns
-// a store whose Close closes the connection. ctx bounds the attempt to connect.
-// Errors are store.ErrInvalid (the URL), store.ErrPermanent (the user) and
-// store.ErrTransient (no server answers).
+// Open connects to the server that the URL names, as described at [Driver], and
+// returns a store whose Close closes the connection. ctx bounds the attempt to
+// connect. Errors are store.ErrInvalid (the URL), store.ErrPermanent (the user)
+// and store.ErrTransient (no server answers).
 func Open(ctx context.Context, rawURL string) (*Store, error) {
-	opened, err := store.Open(ctx, rawURL, Driver())
-	if err != nil {
-		return nil, err
-	}
-	s, ok := opened.(*Store)
-	if !ok {
-		return nil, fmt.Errorf("%w: opened a %T", store.ErrPermanent, opened)
-	}
-	return s, nil
+	return base.Open[*Store](ctx, rawURL, Driver())
 }
 
 func openURL(ctx context.Context, u *url.URL) (*Store, error) {
@@ -69,15 +51,19 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	}
 	rdb, err := dial(rest, files)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
+		return nil, base.InvalidURL(err)
 	}
-	s, err := New(rdb, opts)
+	s, err := newStore(rdb, opts, rdb.Close)
 	if err != nil {
 		_ = rdb.Close()
-		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
+		return nil, base.InvalidURL(err)
 	}
-	s.own = true
-	if _, err := (source{s.client}).Read(ctx, nil); err != nil {
+	ctx, cancel, err := base.Begin(ctx, s.Store)
+	if err == nil {
+		defer cancel()
+		_, err = source{s.client}.Read(ctx, nil)
+	}
+	if err != nil {
 		_ = s.Close()
 		// A URL without a host means the client's default.
 		return nil, fmt.Errorf("redisstore: %s: %w", cmp.Or(u.Host, "localhost"), err)
@@ -87,34 +73,13 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 
 // split takes our own parameters out of a URL.
 func split(u *url.URL) (Options, tlsfiles.Files, *url.URL, error) {
-	var opts Options
-	rest, query := *u, u.Query()
-	invalid := func(name string, err error) (Options, tlsfiles.Files, *url.URL, error) {
-		return Options{}, tlsfiles.Files{}, nil, fmt.Errorf("%w: the store's URL: %s=%s: %w", store.ErrInvalid, name, query.Get(name), err)
-	}
-	var err error
-	opts.Prefix = query.Get("prefix")
-	if text := query.Get("wait"); text != "" {
-		if opts.Wait, err = strconv.Atoi(text); err != nil {
-			return invalid("wait", err)
-		}
-	}
-	if text := query.Get("fenced"); text != "" {
-		if opts.Fenced, err = strconv.ParseBool(text); err != nil {
-			return invalid("fenced", err)
-		}
-	}
-	if text := query.Get("timeout"); text != "" {
-		if opts.Timeout, err = time.ParseDuration(text); err != nil {
-			return invalid("timeout", err)
-		}
-	}
-	secrets := tlsfiles.Files{CA: query.Get("ca"), Cert: query.Get("cert"), Key: query.Get("key")}
-	for _, name := range []string{"prefix", "wait", "fenced", "timeout", "ca", "cert", "key"} {
-		query.Del(name)
-	}
+	q := base.Parameters(u)
+	opts := Options{Prefix: q.Text("prefix"), Wait: q.Int("wait"), Fenced: q.Bool("fenced"), Timeout: q.Duration("timeout")}
+	files := tlsfiles.Files{CA: q.Text("ca"), Cert: q.Text("cert"), Key: q.Text("key")}
+	query, err := q.Rest()
+	rest := *u
 	rest.RawQuery = query.Encode()
-	return opts, secrets, &rest, nil
+	return opts, files, &rest, err
 }
 
 // dial makes the client of a URL. It tries nothing twice: an election does.

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // The values of [Options.Prefix] and [Options.Timeout] if those are zero.
 const (
 	DefaultPrefix  = "leader:"
-	DefaultTimeout = 5 * time.Second
+	DefaultTimeout = base.DefaultTimeout
 )
 
 // MaxValue is the size in bytes of the largest value that a Store takes.
@@ -41,9 +43,9 @@ type Options struct {
 	// server whose replica may be promoted while the server goes on: there two
 	// lead for as long as both acknowledge writes.
 	Fenced bool
-	// Logger hears, at level warning, of news that break off and of writes that
-	// nobody could be told of, and at level error of a panic in a function that
-	// a watch was given. Nil is silent.
+	// Logger receives, at level warning, interruptions of the news and failures
+	// to publish a write, and at level error panics in the functions of
+	// watches. Nil is silent.
 	Logger *slog.Logger
 }
 
@@ -52,17 +54,14 @@ func (o Options) withDefaults() Options {
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
 	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
 
-// validate reports every fault of what New was given, after the defaults. In a
-// pattern each character that a prefix may have stands for itself.
+// validate reports every fault of New's arguments, after the defaults. No
+// character that a prefix may have is special in a pattern.
 func validate(rdb redis.UniversalClient, opts Options) error {
 	var faults []error
 	fault := func(when bool, format string, args ...any) {
@@ -73,16 +72,12 @@ func validate(rdb redis.UniversalClient, opts Options) error {
 	faults = append(faults, unfit(rdb))
 	fault(!regexp.MustCompile(`^[-A-Za-z0-9_=/.:{}]{1,128}$`).MatchString(opts.Prefix),
 		"options: Prefix %q: must be up to 128 letters, digits and -_=/.:{}", opts.Prefix)
-	fault(opts.Timeout < 0, "options: Timeout %v: must not be negative", opts.Timeout)
 	fault(opts.Wait < 0, "options: Wait %d: must not be negative", opts.Wait)
-	if err := errors.Join(faults...); err != nil {
-		return fmt.Errorf("redisstore: %w", err)
-	}
-	return nil
+	return errors.Join(faults...)
 }
 
-// unfit says what keeps a client from reading and writing the one register that
-// a key is.
+// unfit returns why a client cannot read and write the one register that a key
+// is, or nil.
 func unfit(rdb redis.UniversalClient) error {
 	switch c := rdb.(type) {
 	case *redis.Client:

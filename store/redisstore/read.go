@@ -34,11 +34,6 @@ func (s source) Read(ctx context.Context, keys []string) ([]store.Entry, error) 
 // readAll reads some keys, and returns for which of them that failed, and why,
 // unless nothing was read at all.
 func (s source) readAll(ctx context.Context, keys []string) ([]store.Entry, []error, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, fmt.Errorf("%w: nothing was read: %w", store.ErrTransient, context.Cause(ctx))
-	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
 	// The results have no names: a call that goes on would fill them.
 	var entries []store.Entry
 	var failures []error
@@ -106,7 +101,7 @@ func (s source) entry(ctx context.Context, key string, asked *redis.StringCmd) (
 // unranked is the revision of foreign content to those who may not give it one.
 const unranked = 1
 
-// foreign gives content that is no record a revision, if the user may.
+// foreign gives a revision to content that is not a record, if the user may.
 func (s source) foreign(ctx context.Context, key, content string) (store.Entry, error) {
 	n, err := s.node(ctx, key)
 	if err != nil {
@@ -154,8 +149,8 @@ func (s source) List(ctx context.Context, pattern string) ([]store.Entry, error)
 	return s.records(ctx, keys)
 }
 
-// records reads those of the keys that hold a string. What is a list, hash, set
-// or stream is no record, and hides none: no pattern asks for it.
+// records reads the keys that hold a string. A list, hash, set or stream is not
+// a record, and hides none: no pattern asks for it.
 func (s source) records(ctx context.Context, keys []string) ([]store.Entry, error) {
 	entries, failures, err := s.readAll(ctx, keys)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 //	leader/1 1732329600000000 live
 //	{"id":"host-1",…}
 //
-// One string is replaced by one command, and a foreign SET replaces all of it:
-// what stands there then has no such line.
+// A single command replaces a single string, and a foreign SET replaces all of
+// it: the new content then has no such line.
 const (
 	mark      = "leader/1"
 	live      = "live"

@@ -15,17 +15,17 @@ func newScript(text string) script {
 
 // The words with which a script's answer begins.
 const (
-	applied  = "applied"  // the revision, and why nobody could be told, or ""
-	conflict = "conflict" // at which revision the register stands
+	applied  = "applied"  // the revision, and why the write could not be published, or ""
+	conflict = "conflict" // the register's revision
 	refused  = "refused"  // the error of a command that had no effect
 	shown    = "shown"    // the record
 	absent   = "absent"
 )
 
-// prelude begins each script. at is the revision of the register, "0" of one
-// that is not there, and nil of content that is no record; fail hands on the
-// error of a command. A server that is no master says so in an answer of its
-// own, by which the client knows to look for another.
+// prelude begins each script. at is the revision of the register, "0" of a
+// register that does not exist, and nil of content that is not a record; fail
+// hands on the error of a command. A server that is not a master answers with
+// its own error, by which the client knows to look for another.
 const prelude = `
 local function fail(answer)
 	local text = string.gsub(answer.err, '^-', '')
@@ -51,8 +51,8 @@ end
 // swap is a compare-and-swap: KEYS[1] is the register, ARGV the expected
 // revision, the kind, the value and the channel. The write is one command,
 // which either replaces the record or does nothing, and nothing that follows it
-// may fail the script: who is told of an error may take it that nothing was
-// written.
+// may fail the script: a caller that gets an error may conclude that nothing
+// was written.
 const swap = prelude + `
 if at ~= ARGV[1] then return {'conflict', at or 'unknown'} end
 local revision, failed = later(tonumber(at))
@@ -64,10 +64,10 @@ local told = redis.pcall('PUBLISH', ARGV[4], record)
 return {'applied', revision, type(told) == 'table' and told.err or ''}
 `
 
-// adopt gives content that is no record a revision, and keeps what it says and
-// when it expires: KEYS[1] is the register, ARGV[1] the channel. What never
-// expires has less than 0 ms left, and 0 ms what is in its last one, which SET
-// does not take.
+// adopt gives a revision to content that is not a record, and keeps the content
+// and its expiry: KEYS[1] is the register, ARGV[1] the channel. PTTL is
+// negative for a key that never expires, and 0 for a key in its last
+// millisecond, which SET does not take.
 const adopt = prelude + `
 if not content then return {'absent'} end
 if at then return {'shown', content} end
@@ -88,7 +88,7 @@ return {'shown', record}
 `
 
 // examine names the commands that the user may not run on the register, which
-// is KEYS[1], and its channel, ARGV[1]. A server before 7.0 cannot tell.
+// is KEYS[1], and its channel, ARGV[1]. A server before 7.0 cannot check this.
 const examine = `
 if not redis.acl_check_cmd then return {} end
 local denied = {}

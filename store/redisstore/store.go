@@ -12,25 +12,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/feed"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // A Store is a [store.Store] over the keys of one prefix. It is also a
 // [store.Watcher], [store.PatternWatcher], [store.ConnReporter] and
 // [store.Checker]. Its methods may be called concurrently.
 type Store struct {
-	*feed.Feed
+	*base.Store // all but Check
 	*client
-	own bool // the client is closed with the store
 }
 
-var (
-	_ store.Watcher        = (*Store)(nil)
-	_ store.PatternWatcher = (*Store)(nil)
-	_ store.ConnReporter   = (*Store)(nil)
-	_ store.Checker        = (*Store)(nil)
-	_ store.Opened         = (*Store)(nil)
-)
+var _ store.Checker = (*Store)(nil)
 
 // New returns a store over the keys that begin with [Options.Prefix]. It sends
 // nothing; use [Store.Check] to learn whether the server suits. The client
@@ -38,45 +31,21 @@ var (
 // *redis.Client, one of Sentinel included (redis.NewFailoverClient), or a
 // *redis.ClusterClient; its MaxRetries does not apply to writes.
 func New(rdb redis.UniversalClient, opts Options) (*Store, error) {
+	return newStore(rdb, opts, func() error { return nil })
+}
+
+func newStore(rdb redis.UniversalClient, opts Options, release func() error) (*Store, error) {
 	opts = opts.withDefaults()
-	if err := validate(rdb, opts); err != nil {
-		return nil, err
+	c := &client{rdb: rdb, opts: opts, swap: newScript(swap), adopt: newScript(adopt), examine: newScript(examine)}
+	s, err := base.New(source{c}, base.Options{
+		Name: "Redis, prefix " + opts.Prefix, MaxValue: MaxValue, Timeout: opts.Timeout, Logger: opts.Logger,
+		Release: func() error { return c.close(release) },
+	})
+	if err := errors.Join(validate(rdb, opts), err); err != nil {
+		return nil, fmt.Errorf("redisstore: %w", err)
 	}
-	c := &client{rdb: rdb, opts: opts, database: database(rdb), swap: newScript(swap), adopt: newScript(adopt), examine: newScript(examine)}
-	f := feed.New(source{c}, feed.Options{Timeout: opts.Timeout, Logger: opts.Logger})
-	return &Store{Feed: f, client: c}, nil
-}
-
-// Close ends all watches and waits until no goroutine of the store is left:
-// those of calls that were given up end when the client's own timeouts do.
-// Later calls fail with store.ErrClosed. The client is closed only if [Open]
-// made it. Close may be called more than once.
-func (s *Store) Close() error {
-	s.Feed.Close()
-	s.mu.Lock()
-	before := s.closed
-	s.closed = true
-	s.mu.Unlock()
-	var err error
-	if s.own && !before {
-		err = s.rdb.Close()
-	}
-	s.calls.Wait()
-	return err
-}
-
-// Get implements [store.Store] by a read of the key's master. Content that is
-// no record of this library gets a revision then, if the user may write;
-// without that right it reads as an entry of revision 1.
-func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
-	if err := valid(key); err != nil {
-		return store.Entry{}, err
-	}
-	entries, err := source{s.client}.Read(ctx, []string{key})
-	if err != nil {
-		return store.Entry{}, err
-	}
-	return entries[0], nil
+	c.database = database(rdb)
+	return &Store{s, c}, nil
 }
 
 // client is what sends the commands.
@@ -92,26 +61,23 @@ type client struct {
 	calls  sync.WaitGroup
 }
 
-func valid(key string) error {
-	if !store.ValidKey(key) {
-		return fmt.Errorf("%w: key %q", store.ErrInvalid, brief(key))
-	}
-	return nil
-}
-
-// brief shortens a key for a text.
-func brief(key string) string {
-	if len(key) > store.MaxKey {
-		return key[:store.MaxKey] + "…"
-	}
-	return key
+// close ends the connections, and waits for the calls that were given up: they
+// end when the client's own timeouts do.
+func (c *client) close(release func() error) error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	err := release()
+	c.calls.Wait()
+	return err
 }
 
 // name is the key of a register in Redis.
 func (c *client) name(key string) string { return c.opts.Prefix + key }
 
 // channel is where writes to a register are published. All databases of a
-// server share the channels, so those of others than the first have its number.
+// server share the channels, so the channels of databases other than the first
+// have the database's number.
 func (c *client) channel(key string) string { return c.opts.Prefix + key + c.database }
 
 // keyOf returns the register of a channel, or "" if there is none.
@@ -131,19 +97,11 @@ func database(rdb redis.UniversalClient) string {
 	return ""
 }
 
-// bounded gives ctx a deadline if it has none.
-func (c *client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, c.opts.Timeout)
-}
-
 // errGivenUp: the context was done before the answer came.
 var errGivenUp = errors.New("the call was given up")
 
 // await makes the call, and returns when ctx is done: the client's own calls
-// wait for an answer longer than that. What the call would return is lost then.
+// wait for an answer longer than that. The result of the call is lost then.
 func (c *client) await(ctx context.Context, call func(context.Context) error) error {
 	c.mu.RLock()
 	if c.closed {
@@ -165,7 +123,7 @@ func (c *client) await(ctx context.Context, call func(context.Context) error) er
 	}
 }
 
-// guarded turns a panic, which may be that of a hook of the caller's client,
+// guarded turns a panic, which may come from a hook of the caller's client,
 // into an error.
 func guarded(ctx context.Context, call func(context.Context) error) (err error) {
 	defer func() {
@@ -198,9 +156,9 @@ const waitLimit = time.Second
 var errReplicas = errors.New("too few replicas have it")
 
 // send sends commands on one connection in one flight. Their answers and errors
-// are in them. With [Options.Wait] the error says that too few replicas have
-// what they wrote and saw: after any command, WAIT waits for all that the
-// server had written by then (server.c, processCommand, c->woff).
+// are in them. With [Options.Wait] the error reports that too few replicas have
+// the data that the commands wrote and saw: after any command, WAIT waits for
+// all that the server had written by then (server.c, processCommand, c->woff).
 func (c *client) send(ctx context.Context, n node, cmds ...redis.Cmder) error {
 	if c.opts.Wait == 0 && len(cmds) == 1 {
 		_ = n.Process(ctx, cmds[0])

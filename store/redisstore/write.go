@@ -11,20 +11,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// CompareAndSwap implements [store.Store] by one script, and so one round trip.
-// Right after a server's start, or SCRIPT FLUSH, the first of them takes two.
-func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
-	if err := valid(w.Key); err != nil {
-		return 0, err
-	}
-	if len(w.Value) > MaxValue {
-		return 0, fmt.Errorf("%w: the value has %d bytes, more than %d", store.ErrInvalid, len(w.Value), MaxValue)
-	}
-	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("%w: the write was not sent: %w", store.ErrTransient, context.Cause(ctx))
-	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
+// Swap implements [base.System] by one script, and so one round trip. Right
+// after a server's start, or SCRIPT FLUSH, the first of them takes two.
+func (s source) Swap(ctx context.Context, w store.Write) (uint64, error) {
 	t := &ticket{expected: strconv.FormatUint(w.Expected, 10)}
 	// The value is a copy: the call may be given up before it is sent.
 	args := []any{t, state(w), string(w.Value), s.channel(w.Key)}
@@ -40,7 +29,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 }
 
 // applied reads the script's verdict.
-func (s *Store) applied(w store.Write, t *ticket, got verdict) (uint64, error) {
+func (s source) applied(w store.Write, t *ticket, got verdict) (uint64, error) {
 	again := t.sent() > 1
 	switch {
 	case got.word == applied:
@@ -54,14 +43,14 @@ func (s *Store) applied(w store.Write, t *ticket, got verdict) (uint64, error) {
 		}
 		rev, err := strconv.ParseUint(got.detail, 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("%w: key %q: the server tells the revision %q", store.ErrUnknown, w.Key, got.detail)
+			return 0, fmt.Errorf("%w: key %q: the server returned the revision %q", store.ErrUnknown, w.Key, got.detail)
 		}
 		return rev, nil
 	case again:
 		return 0, fmt.Errorf("%w: key %q: the client sent the write more than once, and its last attempt ended: %s %s",
 			store.ErrUnknown, w.Key, got.word, got.detail)
 	case got.word == conflict:
-		return 0, fmt.Errorf("%w: key %q stands at revision %s, not %d", store.ErrConflict, w.Key, got.detail, w.Expected)
+		return 0, fmt.Errorf("%w: key %q has revision %s, not %d", store.ErrConflict, w.Key, got.detail, w.Expected)
 	default:
 		return 0, fmt.Errorf("%w: key %q%s: %s", classifyScript(got.detail), w.Key, explain(codeOf(got.detail)), got.detail)
 	}
@@ -110,7 +99,7 @@ func (c *client) run(ctx context.Context, n node, command, text, key string, arg
 
 // once is a command that the client does not repeat, whatever its MaxRetries:
 // the repetition of a write whose answer was lost would conflict with that
-// write, and who is told of a conflict believes that nothing was applied.
+// write, and a caller that gets a conflict believes that nothing was applied.
 type once struct{ *redis.Cmd }
 
 // NoRetry implements [redis.Cmder].

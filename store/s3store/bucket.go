@@ -25,7 +25,7 @@ import (
 type bucket struct {
 	client *s3.Client
 	name   string
-	opaque atomic.Bool // tags are no digests of the content here
+	opaque atomic.Bool // tags are not digests of the content here
 }
 
 // once has the client send a request once. A repetition of a write whose answer
@@ -84,7 +84,7 @@ func (b *bucket) get(ctx context.Context, name string) (objects.Object, error) {
 	if object.Tag == "" {
 		return objects.Object{}, fmt.Errorf("%w: bucket %s: the answer has no ETag, without which no write is safe", store.ErrPermanent, b.name)
 	}
-	object.Now, _ = awsmiddleware.GetServerTime(out.ResultMetadata) // zero if it is not told
+	object.Now, _ = awsmiddleware.GetServerTime(out.ResultMetadata) // zero if the answer has none
 	return object, nil
 }
 

@@ -5,48 +5,48 @@
 //	st, err := s3store.New(s3.NewFromConfig(cfg), s3store.Options{Bucket: "my-bucket"})
 //	e, err := leader.NewElectionWithStore(st, election)
 //
-// It is tested on versitygw 1.8.0, with its objects as files. On Amazon S3
-// itself it was not: what is said of that is from its documentation.
+// It is tested on versitygw 1.8.0, with its objects as files, and not on Amazon
+// S3 itself: statements about Amazon S3 are from its documentation.
 //
 // # Writes
 //
 // A record is one object, whose first line has its revision; package objects
-// tells how it looks and how revisions grow. A compare-and-swap is one
-// PutObject with If-Match, or If-None-Match where no record is, and leaves
-// once, whatever retries the client has: a repetition of a write whose answer
-// was lost would be refused for what the first one wrote. A renewal is one
-// request. A write over a record that this Store has not seen costs two, and so
-// does one that makes a record, unless it was seen to be missing in the last
-// ten seconds.
+// describes its format and how revisions grow. A compare-and-swap is one
+// PutObject with If-Match, or If-None-Match where the record does not exist,
+// and is sent once, whatever retries the client has: a repetition of a write
+// whose answer was lost would be refused because of the object that the first
+// one wrote. A renewal is one request. A write over a record that this Store
+// has not seen costs two, and so does one that makes a record, unless it was
+// seen to be missing in the last ten seconds.
 //
-// What was refused in so many words is a conflict (412, and 404 where the
-// record was deleted), to be tried again (409, 429, SlowDown, a clock that is
-// off), or in vain (all other 4xx). What never left is store.ErrTransient: the
-// SDK failed before it called its HTTP client, or that client tells (package
-// httptrace) that it asked for a connection and got none. All else is
-// store.ErrUnknown, and may land later.
+// An explicit refusal is a conflict (412, and 404 where the record was
+// deleted), store.ErrTransient (409, 429, SlowDown, a clock that is off), or
+// store.ErrPermanent (all other 4xx). A request that was never sent is
+// store.ErrTransient: the SDK failed before it called its HTTP client, or that
+// client reports (package httptrace) that it asked for a connection and got
+// none. All else is store.ErrUnknown, and may land later.
 //
 // # Watching
 //
-// What is watched is read by the clock: at least twice in a heartbeat, and each
-// second where no heartbeat is known. A vacancy is found within half a
-// heartbeat. S3 has shown each read and list the latest write since December
-// 2020. What a provider shows later costs time, and makes no second leader.
+// Watches read by the clock: at least twice in a heartbeat, and each second
+// where no heartbeat is known. A vacancy is found within half a heartbeat. On
+// S3 each read and list has shown the latest write since December 2020. On a
+// provider that shows writes later, elections take longer, but there is no
+// second leader.
 //
 // Each request is billed. An election looks at two objects each time, its
 // record and its control record: with a heartbeat of 3 s a candidate sends some
-// 4.3 million GetObject in a month, and the leader 0.9 million PutObject
-// besides. Half the heartbeat costs twice as much. Take as long a one as you
-// can wait for. A Store that watches more than a dozen keys lists what begins
-// as all of them do, in place of reading each, and an observer of a pattern
-// lists what begins as the pattern does: keep other objects under other
-// prefixes.
+// 4.3 million GetObject in a month, and the leader another 0.9 million
+// PutObject. Half the heartbeat costs twice as much. Choose a heartbeat as long
+// as you can wait. A Store that watches more than a dozen keys lists the common
+// prefix of all of them instead of reading each, and an observer of a pattern
+// lists the pattern's prefix: keep other objects under other prefixes.
 //
 // # What the bucket must be
 //
-// Check tries the conditions, once in a Store's life, on an object of its own,
-// which it then removes: of writes that race only one may win, and one over a
-// tag that was replaced, or over an object that is gone, must be refused. A
+// Check tries the conditions, once in a Store's life, on a separate object,
+// which it then removes: of writes that race only one may win, and a write over
+// a tag that was replaced, or over an object that is gone, must be refused. A
 // provider that ignores a condition is refused (store.ErrPermanent), and so are
 // a bucket that is missing and a user without the rights. It warns of a bucket
 // that keeps versions, of which each renewal leaves one.
@@ -67,8 +67,8 @@
 //	{"Effect": "Allow", "Principal": {"AWS": ["CANDIDATE"]}, "Action": "s3:PutObject", "Resource": "arn:aws:s3:::BUCKET/leader/*"},
 //	{"Effect": "Allow", "Principal": {"AWS": ["CANDIDATE"]}, "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::BUCKET/leader/'check/*"}
 //
-// Who may put objects may do so without a condition: give applications that do
-// not trust each other buckets or prefixes of their own. S3 can demand the
+// A user who may put objects may do so without a condition: give applications
+// that do not trust each other separate buckets or prefixes. S3 can demand the
 // conditions of everybody, by a policy with s3:if-match and s3:if-none-match.
 //
 // # What is left to the caller

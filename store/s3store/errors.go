@@ -17,8 +17,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/objects"
 )
 
-// A passage watches one request on its way out. What the SDK never handed to
-// its HTTP client has never left either.
+// A passage watches one request on its way out. A request that the SDK never
+// handed to its HTTP client was never sent.
 type passage struct {
 	objects.Passage
 	handed atomic.Bool
@@ -86,7 +86,7 @@ func classifyAnswer(status int, code string) error {
 		return store.ErrConflict
 	case http.StatusConflict, http.StatusTooManyRequests, http.StatusTemporaryRedirect: // the server asks to repeat
 		return store.ErrTransient
-	case http.StatusRequestTimeout, 499: // told by those in between, too
+	case http.StatusRequestTimeout, 499: // proxies and gateways answer so, too
 		return store.ErrUnknown
 	case http.StatusMovedPermanently, http.StatusNotImplemented:
 		return store.ErrPermanent
@@ -113,7 +113,7 @@ func classifyRead(err error) error {
 	return store.ErrTransient
 }
 
-// explain wraps a failure, and says what to do about it.
+// explain wraps a failure, and adds how to fix it.
 func (b *bucket) explain(class, err error) error {
 	hint := ""
 	switch code(err) {

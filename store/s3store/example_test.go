@@ -14,7 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/s3store"
 )
 
-// A program that has a client elects over it. Nobody listens on the port of
+// A program that has a client elects over it. No server listens on the port of
 // this example, so that its campaign ends with its context.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -39,7 +39,7 @@ func Example() {
 	// Output: <nil>
 }
 
-// A store with a client of its own, for programs that have none.
+// ExampleOpen opens a store that makes a client, for programs that have none.
 func ExampleOpen() {
 	_, err := s3store.Open(context.Background(), "s3://key:secret@my-bucket/elections?endpoint=http://127.0.0.1:1")
 	fmt.Println(store.Classify(err))

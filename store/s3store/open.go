@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 	"github.com/seed-ff2cb582/leader/store/tlsfiles"
 )
 
@@ -32,40 +32,22 @@ const form = "s3://[KEY:SECRET@]BUCKET[/PREFIX][?region=…&endpoint=URL&path_st
 //	s3://my-bucket?endpoint=https://minio.example:9000
 //
 // The path is the prefix ([Options.Prefix]). Credentials, and the region where
-// none is stated, are found as by other tools for AWS: in the environment, in
-// the files of ~/.aws, or from the machine's role. A key and its secret may
-// stand in the URL in their place. With an endpoint the bucket's name is part
-// of the path (path_style), and the region us-east-1, unless stated otherwise.
+// none is set, are found as by other tools for AWS: in the environment, in the
+// files of ~/.aws, or from the machine's role. The URL may contain a key and
+// its secret instead. With an endpoint the bucket's name is part of the path
+// (path_style), and the region us-east-1, unless set otherwise.
 func Driver() store.Driver {
-	return store.Driver{
-		Schemes: []string{"s3"},
-		Form:    form,
-		Open: func(ctx context.Context, u *url.URL) (store.Opened, error) {
-			s, err := openURL(ctx, u)
-			if err != nil {
-				return nil, err
-			}
-			return s, nil
-		},
-	}
+	return base.Driver(form, openURL, "s3")
 }
 
-// Open returns a store with a client of its own, whose connections Close
-// closes, once the server has answered. See [Driver] for the URL. Errors are
-// classified as those of package store.
+// Open makes a client, and returns a store on it once the server has answered.
+// Close closes the client's connections. See [Driver] for the URL. Errors are
+// classified like the errors of package store.
 func Open(ctx context.Context, rawURL string) (*Store, error) {
-	opened, err := store.Open(ctx, rawURL, Driver())
-	if err != nil {
-		return nil, err
-	}
-	s, ok := opened.(*Store)
-	if !ok {
-		return nil, fmt.Errorf("%w: opened a %T", store.ErrPermanent, opened)
-	}
-	return s, nil
+	return base.Open[*Store](ctx, rawURL, Driver())
 }
 
-// settings are what a URL says.
+// settings are the settings in a URL.
 type settings struct {
 	Options
 	region, endpoint, profile string
@@ -77,57 +59,33 @@ type settings struct {
 func parse(u *url.URL) (settings, error) {
 	set := settings{Options: Options{Bucket: u.Host, Prefix: strings.TrimPrefix(u.Path, "/")}, user: u.User}
 	if !validBucket(set.Bucket) {
-		return set, fmt.Errorf("its host %q: must be the name of a bucket", set.Bucket)
+		return set, base.InvalidURL(fmt.Errorf("its host %q: must be the name of a bucket", set.Bucket))
 	}
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return set, fmt.Errorf("its query: %w", err)
-	}
-	set.region, set.endpoint, set.profile = query.Get("region"), query.Get("endpoint"), query.Get("profile")
-	set.pathStyle = set.endpoint != ""
-	if set.endpoint != "" {
-		if e, err := url.Parse(set.endpoint); err != nil || e.Host == "" || e.Scheme != "http" && e.Scheme != "https" {
-			return set, errors.New("endpoint: must be a URL with http or https")
-		}
-	}
-	for name := range query {
-		text := query.Get(name)
-		switch name {
-		case "region", "endpoint", "profile":
-		case "path_style", "create":
-			on, err := strconv.ParseBool(text)
-			if err != nil {
-				return set, fmt.Errorf("%s=%q: must be true or false", name, text)
-			}
-			if name == "create" {
-				set.Create = on
-			} else {
-				set.pathStyle = on
-			}
-		default:
-			return set, fmt.Errorf("the parameter %q is unknown; known are region, endpoint, path_style, profile and create", name)
-		}
+	q := base.Parameters(u)
+	set.region, set.endpoint, set.profile = q.Text("region"), q.Endpoint("endpoint"), q.Text("profile")
+	set.pathStyle, set.Create = q.Bool("path_style"), q.Bool("create")
+	if !u.Query().Has("path_style") {
+		set.pathStyle = set.endpoint != ""
 	}
 	if _, has := u.User.Password(); u.User != nil && !has {
-		return set, errors.New("a key needs its secret: " + form)
+		return set, base.InvalidURL(errors.New("a key needs its secret: " + form))
 	}
-	return set, nil
+	return set, q.Done()
 }
 
 func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	set, err := parse(u)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
+		return nil, err
 	}
 	client, transport, err := connect(ctx, set)
 	if err != nil {
 		return nil, err
 	}
-	s, err := New(client, set.Options)
+	s, err := newStore(client, set.Options, func() error { transport.CloseIdleConnections(); return nil })
 	if err != nil {
-		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
+		return nil, base.InvalidURL(err)
 	}
-	s.release = transport.CloseIdleConnections
 	if err := s.Ping(ctx); err != nil && (!s.create || code(err) != noSuchBucket) {
 		_ = s.Close() // which returns nil
 		return nil, err
@@ -135,18 +93,9 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	return s, nil
 }
 
-// dialTimeout is less than that of a call, so that an address that does not
-// answer is left for the next one.
+// dialTimeout is less than the timeout of a call, so that an address that does
+// not answer is left for the next one.
 const dialTimeout = 3 * time.Second
-
-// The times after which a connection is given up on which nothing comes in any
-// more. HTTP/2 asks by itself on none: where a firewall forgets one without a
-// word, each call times out alone, and the next takes the same connection, for
-// as long as the system sends again, a quarter of an hour.
-const (
-	pingAfter   = 5 * time.Second
-	pingTimeout = 3 * time.Second
-)
 
 // connect makes a client, which follows no redirects, and the transport that it
 // has for itself.
@@ -183,7 +132,7 @@ func connect(ctx context.Context, set settings) (*s3.Client, *http.Transport, er
 			return tlsfiles.Files{CA: bundle}.Config(transport.TLSClientConfig)
 		}, "h2", "http/1.1")
 	}
-	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
+	transport.HTTP2 = base.HTTP2()
 	return s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.HTTPClient = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		o.UsePathStyle = set.pathStyle

@@ -48,7 +48,7 @@ func TestARegionMustBeKnown(t *testing.T) {
 	}
 }
 
-func TestEveryFaultOfTheOptionsIsTold(t *testing.T) {
+func TestEveryInvalidOptionIsReported(t *testing.T) {
 	_, err := s3store.New(nil, s3store.Options{Prefix: "/", Timeout: -1, Every: -1})
 	for _, word := range []string{"client", "Bucket", "Prefix", "Timeout", "Every"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
@@ -58,7 +58,7 @@ func TestEveryFaultOfTheOptionsIsTold(t *testing.T) {
 }
 
 // Nothing is asked of the server, and no bucket made.
-func TestACheckOfAClosedStoreSaysSo(t *testing.T) {
+func TestCheckOfAClosedStoreReportsClosed(t *testing.T) {
 	client := s3.New(s3.Options{Region: "x", BaseEndpoint: aws.String("http://127.0.0.1:1"), Credentials: aws.AnonymousCredentials{}})
 	s, err := s3store.New(client, s3store.Options{Bucket: "bucket", Create: true})
 	if err != nil {

@@ -49,21 +49,14 @@ type Options struct {
 
 // A Store is the records in a bucket. Its methods may be called concurrently.
 type Store struct {
-	*objects.Store // all but Check and Close
+	*objects.Store // all but Check
 
-	bucket  *bucket
-	create  bool
-	proved  atomic.Bool // that the bucket obeys conditions
-	release func()      // of a client of our own
+	bucket *bucket
+	create bool
+	proved atomic.Bool // that the bucket obeys conditions
 }
 
-var (
-	_ store.Opened         = (*Store)(nil)
-	_ store.Watcher        = (*Store)(nil)
-	_ store.PatternWatcher = (*Store)(nil)
-	_ store.ConnReporter   = (*Store)(nil)
-	_ store.Checker        = (*Store)(nil)
-)
+var _ store.Checker = (*Store)(nil)
 
 var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]+[A-Za-z0-9]$`)
 
@@ -73,6 +66,10 @@ func validBucket(name string) bool { return len(name) <= 255 && bucketName.Match
 // New returns a Store over the user's own client. It does not contact the
 // server; [Store.Check] does. The client's retries do not apply to it.
 func New(client *s3.Client, opts Options) (*Store, error) {
+	return newStore(client, opts, nil)
+}
+
+func newStore(client *s3.Client, opts Options, release func() error) (*Store, error) {
 	var faults []error
 	if client == nil {
 		faults = append(faults, errors.New("client: must not be nil"))
@@ -81,21 +78,11 @@ func New(client *s3.Client, opts Options) (*Store, error) {
 		faults = append(faults, fmt.Errorf("options: Bucket %q: must be the name of a bucket", opts.Bucket))
 	}
 	b := &bucket{client: client, name: opts.Bucket}
-	s, err := objects.New(b, objects.Options{Prefix: opts.Prefix, Timeout: opts.Timeout, Every: opts.Every, Logger: opts.Logger})
+	s, err := objects.New(b, objects.Options{Prefix: opts.Prefix, Timeout: opts.Timeout, Every: opts.Every, Logger: opts.Logger, Release: release})
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("s3store: %w", err)
 	}
 	return &Store{Store: s, bucket: b, create: opts.Create}, nil
-}
-
-// Close ends the watches, and has later calls fail with store.ErrClosed. A
-// client that was given to [New] stays. It may be called more than once.
-func (s *Store) Close() error {
-	err := s.Store.Close()
-	if s.release != nil {
-		s.release()
-	}
-	return err
 }
 
 // impossible is an ETag that no object has.
@@ -105,7 +92,7 @@ const impossible = "00000000000000000000000000000000-0"
 // Options.Create has it made, and a user who may not read or, if the request
 // names a key to be written, write. A bucket that does not obey the conditions
 // of writes is refused as well: this is tried once in a Store's life, by some
-// writes to an object of its own below PREFIX'check/, which is then removed.
+// writes to a separate object below PREFIX'check/, which is then removed.
 //
 // It warns of a bucket that keeps versions.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (r store.Report, err error) {
@@ -173,8 +160,8 @@ func (s *Store) make(ctx context.Context) error {
 	return err
 }
 
-// versioned reports whether the bucket is known to keep versions: to ask needs
-// a right of its own, and not every provider knows the question.
+// versioned reports whether the bucket is known to keep versions: the question
+// needs a separate right, and not every provider supports it.
 func (s *Store) versioned(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout())
 	defer cancel()

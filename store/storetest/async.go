@@ -12,7 +12,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// runAsync examines what the contract says of CompareAndSwap once more, of
+// runAsync examines the contract of CompareAndSwap again, for
 // CompareAndSwapAsync, if the store has it.
 func runAsync(t *testing.T, newHarness Factory, caps Caps) {
 	t.Helper()
@@ -42,8 +42,8 @@ type unwaited struct {
 	store.Store
 	caps Caps
 	st   store.AsyncWriter
-	// again: a function was called more than once. late: which write was told
-	// nothing in time, after what. They are found by goroutines that may outlive
+	// again: a function was called more than once. late: which write got no
+	// answer in time, after what. They are found by goroutines that may outlive
 	// the claim, and so may not report them.
 	again *atomic.Bool
 	late  *atomic.Pointer[string]

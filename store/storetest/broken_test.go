@@ -516,7 +516,7 @@ var defects = []defect{
 	}},
 }
 
-// asyncDefects are those of writes that nobody waits for.
+// asyncDefects are the defects of asynchronous writes.
 var asyncDefects = []defect{
 	{"writes asynchronously without a condition", "Async/EarlierRevisionConflicts", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
 		begins(h, func(_ time.Time, w store.Write, done func(uint64, error)) store.Pending {
@@ -558,7 +558,7 @@ func begins(h *storetest.Harness, begin func(time.Time, store.Write, func(uint64
 func allDefects() []defect { return slices.Concat(defects, asyncDefects) }
 
 // A link is a connection that can break: its watches of patterns then repeat
-// the present state.
+// the current state.
 type link struct {
 	m       *memstore.Store
 	repeats []func()
@@ -625,8 +625,7 @@ func harness(d *defect) storetest.Factory {
 }
 
 // The suite can fail only a real *testing.T, so each defect is judged in a
-// child process: this test binary again, told by the environment which defect
-// to have.
+// child process: this test binary again, with its defect in the environment.
 const child = "STORETEST_DEFECT"
 
 func TestEachDefectIsCaughtByItsClaim(t *testing.T) {

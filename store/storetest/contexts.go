@@ -88,8 +88,8 @@ func (x *exam) doomed(ctx context.Context, s store.Store) {
 	a := attempt{write: store.Write{Key: key, Value: []byte("doomed")}}
 	x.returns("CompareAndSwap", func() { a.rev, a.err = s.CompareAndSwap(ctx, a.write) })
 	c := store.Classify(a.err)
-	// A write that does not wait is canceled after it has begun, and may have
-	// been answered by then. That the answer is true is for settle to find.
+	// An asynchronous write is canceled after it has started, and may have been
+	// answered by then. settle checks that the answer is true.
 	_, begun := s.(unwaited)
 	answered := c == store.OK && begun && errors.Is(ctx.Err(), context.Canceled)
 	if !answered && c != store.Unknown && c != store.Transient {
@@ -134,9 +134,9 @@ func (x *exam) abandon(s store.Store, k string, expected uint64, d time.Duration
 	return a
 }
 
-// settle sends a write of its own that expects the same revision as a, of whom
-// nobody knows what became, and demands that exactly one of the two was applied
-// and that a was told the truth. This is how an election resolves an unknown
+// settle sends a separate write that expects the same revision as a, whose
+// outcome is unknown, and requires that exactly one of the two was applied and
+// that a's outcome is true. This is how an election resolves an unknown
 // outcome.
 func (x *exam) settle(s store.Store, a attempt) {
 	x.Helper()

@@ -74,8 +74,8 @@ func (x *exam) cas(s store.Store, w store.Write) (uint64, error) {
 	}
 }
 
-// begun begins a watch, again for as long as the store says that it cannot just
-// now, and returns what stops it. Nothing is watched after a failure.
+// begun begins a watch, again for as long as the store cannot just now, and
+// returns what stops it. Nothing is watched after a failure.
 func (x *exam) begun(what string, begin func() (stop func(), err error)) (stop func()) {
 	x.Helper()
 	for start := time.Now(); ; {
@@ -140,7 +140,7 @@ func (x *exam) get(s store.Store, key string) store.Entry {
 	return e
 }
 
-// read is get for a goroutine of its own, which may not end the claim.
+// read is get for a separate goroutine, which may not end the claim.
 func (x *exam) read(s store.Store, key string) (store.Entry, error) {
 	ctx, cancel := x.within()
 	defer cancel()
@@ -167,7 +167,7 @@ func (x *exam) consistent(key string, e store.Entry) {
 	}
 }
 
-// reach reads until the register stands at revision at least: reads may be
+// reach reads until the register has at least this revision: reads may be
 // stale.
 func (x *exam) reach(s store.Store, key string, at uint64) store.Entry {
 	x.Helper()
@@ -179,7 +179,7 @@ func (x *exam) reach(s store.Store, key string, at uint64) store.Entry {
 	return e
 }
 
-// holds checks that the register stands at the revision with the value.
+// holds checks that the register has the revision with the value.
 func (x *exam) holds(s store.Store, key string, rev uint64, value []byte, tombstone bool) {
 	x.Helper()
 	e := x.reach(s, key, rev)
@@ -206,7 +206,7 @@ func (x *exam) deleted(s store.Store, key string, before uint64) store.Entry {
 }
 
 // goneReads is how many reads in a row must show nothing of a key before that
-// counts as the present state: a replica that lags may know nothing of it yet.
+// counts as the current state: a lagging replica may know nothing of it yet.
 const goneReads = 50
 
 // after reads until the register shows something later than a revision that

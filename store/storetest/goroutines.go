@@ -13,9 +13,9 @@ import (
 const claimLabel = "storetest.claim"
 
 // examineAlone examines the claim with a label on its goroutine. A goroutine
-// inherits the labels of the one that starts it, so that those of the clients
-// that the claim opens can be told from a server's in the same process, and
-// from those of tests that run at the same time.
+// inherits the labels of the one that starts it, so that the goroutines of
+// clients that the claim opens are distinguishable from a server's in the same
+// process, and from those of tests that run at the same time.
 func (x *exam) examineAlone(c claim) {
 	pprof.Do(context.Background(), pprof.Labels(claimLabel, x.Name()), func(context.Context) { c.examine(x) })
 }
@@ -32,8 +32,8 @@ func (x *exam) leavesNoGoroutine(what string, times int, once func()) {
 	x.poll(fmt.Sprintf("the goroutines of %d %s to end", times, what), func() bool { return x.goroutines() <= before+5 })
 }
 
-// profiled matches an entry of a profile in text: the number of goroutines that
-// stand at one place, and their labels.
+// profiled matches an entry of a profile in text: the number of goroutines at
+// one place, and their labels.
 var profiled = regexp.MustCompile(`(?m)^(\d+) @.*\n# labels: (\{.*\})$`)
 
 // goroutines returns how many goroutines the claim's examination has started

@@ -11,16 +11,16 @@ import (
 // It releases what it took with t.Cleanup. It is called once for each subtest;
 // an expensive server may be shared among them, if each gets its own bucket,
 // table or prefix. The subtests of a suite run one after the other. Several
-// suites may run at once if each has a server of its own, since an interruption
+// suites may run at once if each has a separate server, since an interruption
 // meets all clients of one.
 type Factory func(t testing.TB) Harness
 
 // A Harness is a set of registers and the means to act on it from outside.
-// Every field but Open may be nil if Caps says why.
+// Every field but Open may be nil if Caps contains the reason.
 type Harness struct {
 	// Open returns another client of the same registers, as another process
-	// would hold it, with a connection of its own where there are connections.
-	// It closes the client with t.Cleanup, and fails t if it cannot connect.
+	// would hold it, with a separate connection where there are connections. It
+	// closes the client with t.Cleanup, and fails t if it cannot connect.
 	Open func(t testing.TB) store.Store
 
 	// Delete deletes a key as the store's ordinary tools do, without a
@@ -35,16 +35,16 @@ type Harness struct {
 	// existing.
 	Visible func(key string) (bool, error)
 	// Interrupt breaks the connections of all clients, or restarts the server,
-	// and returns when the server can be reached again. What was acknowledged
+	// and returns when the server can be reached again. Acknowledged data
 	// stays.
 	Interrupt func() error
 }
 
-// Caps says what a store cannot do, and how it may be asked. The zero value is
+// Caps lists what a store cannot do, and how it may be asked. The zero value is
 // a store that can do everything; each of the reasons is a text for people that
 // appears where a claim is skipped, and is empty where the store can.
 type Caps struct {
-	// NoWatch is the reason for which the store is no store.Watcher.
+	// NoWatch is why the store does not implement store.Watcher.
 	NoWatch string
 	// NoDelete is the reason for which Harness.Delete is nil.
 	NoDelete string
@@ -62,8 +62,8 @@ type Caps struct {
 	// larger.
 	MaxValue int
 	// Patience is how long the suite waits for one call or event. The default
-	// is 60 s; a passing run never waits that long, so a slow machine is no
-	// reason to fail.
+	// is 60 s; a passing run never waits that long, so a slow machine does not
+	// fail.
 	Patience time.Duration
 	// Silence is how long the suite listens for what must not happen, such as a
 	// delivery after stop. The default is 50 ms; a longer one finds more and
@@ -105,7 +105,8 @@ const (
 	seeing
 	interrupting
 
-	// async is no need: the claim is also made of writes that nobody waits for.
+	// async is not required: the claim is also examined for asynchronous
+	// writes.
 	async
 )
 

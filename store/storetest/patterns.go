@@ -13,7 +13,7 @@ import (
 )
 
 // The claims about store.PatternWatcher. A store that does not implement it is
-// not examined: observers of many groups then say so, and an election does
+// not examined: observers of many groups then report that, and an election does
 // without.
 var patternClaims = []claim{
 	{"PatternWatchBeginsWithThePresentState", 0, func(x *exam) {
@@ -241,8 +241,8 @@ var patternClaims = []claim{
 		revs := map[string]uint64{"team.a": x.put(w, "team.a", 0, "a"), "team.b": x.put(w, "team.b", 0, "b")}
 		r := x.watchPattern(w, "team.*")
 		r.complete(1)
-		// What a cluster's store does by itself some time after the beginning
-		// must not pass for it.
+		// Messages that a cluster's store sends by itself some time after the
+		// beginning must not pass for it.
 		n := len(r.entries(""))
 		x.interrupt()
 		x.poll("the present state to be heard and marked once more", func() bool {
@@ -317,7 +317,7 @@ func (r *recorder) complete(nth int) []store.Entry {
 }
 
 // markedSince reports whether, since the first n entries, each key was heard at
-// its revision and the end of the present state marked.
+// its revision and the end of the current state marked.
 func (r *recorder) markedSince(n int, revs map[string]uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

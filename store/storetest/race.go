@@ -8,15 +8,15 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// An attempt is one racer's write and what it was told.
+// An attempt is one racer's write and its answer.
 type attempt struct {
 	write store.Write
 	rev   uint64
 	err   error
 }
 
-// race sends n writes that all expect the same revision at once, spread over
-// the clients, and returns what they were told.
+// race sends n writes that all expect the same revision at once, distributed
+// over the clients, and returns their answers.
 func (x *exam) race(clients []store.Store, n int, expected uint64, tombstone func(i int) bool) []attempt {
 	attempts := make([]attempt, n)
 	start := make(chan struct{})
@@ -34,8 +34,8 @@ func (x *exam) race(clients []store.Store, n int, expected uint64, tombstone fun
 	return attempts
 }
 
-// winner demands that exactly one attempt won, that everybody was told the
-// truth, and that the register shows it. It returns the register's revision.
+// winner requires that exactly one attempt won, that every answer is true, and
+// that the register shows it. It returns the register's revision.
 func (x *exam) winner(s store.Store, attempts []attempt) uint64 {
 	x.Helper()
 	var winners []attempt
@@ -131,8 +131,7 @@ var raceClaims = []claim{
 }
 
 // raceDeletion lets a foreign deletion and a write race, and returns the
-// revision at which the register stands afterwards: the write is last, or the
-// deletion is.
+// register's revision afterwards: the write is last, or the deletion is.
 func (x *exam) raceDeletion(cs []store.Store, before uint64, value string) uint64 {
 	x.Helper()
 	held := x.put(cs[0], key, before, "held "+value)

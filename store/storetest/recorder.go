@@ -105,7 +105,7 @@ func (r *recorder) deliver(e store.Entry) {
 	})
 }
 
-// present is what the store calls at the end of the present state.
+// present is the function that the store calls at the end of the current state.
 func (r *recorder) present(err error) {
 	r.called(func() { r.marks = append(r.marks, mark{after: len(r.heard), err: err}) })
 }
@@ -130,7 +130,7 @@ func (r *recorder) fault(format string, args ...any) {
 	r.faults = append(r.faults, fmt.Sprintf(format, args...))
 }
 
-// judge says what is wrong with hearing e now. r.mu is held.
+// judge returns what is wrong with hearing e now. r.mu is held.
 func (r *recorder) judge(e store.Entry) string {
 	if !r.wants(e.Key) {
 		return fmt.Sprintf("heard of key %q", e.Key)

@@ -16,13 +16,13 @@
 //		})
 //	}
 //
-// The name of a subtest is the claim that it examines. A claim that a store can
-// not be asked about is skipped, and the reason stands in the output: one of
-// [Caps], or that the store does not implement an interface that it need not
+// The name of a subtest is the claim that it examines. A claim that a store
+// cannot be asked about is skipped, and the output contains the reason: one of
+// [Caps], or that the store does not implement an optional interface
 // (store.ConnReporter, store.PatternWatcher, store.AsyncWriter). There is no
 // other way to leave one out.
 //
-// What a store fails with store.ErrTransient is tried again, as an election
+// A call that fails with store.ErrTransient is tried again, as an election
 // does. The suite waits for events, each up to [Caps.Patience], and never for a
 // time to pass, but for the few claims that something does not happen. Run it
 // with the race detector: it calls the store from many goroutines.

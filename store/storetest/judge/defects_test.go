@@ -27,7 +27,7 @@ type defect struct {
 	kill          func(*memstore.Store)
 	asksTheServer bool         // whether a key is valid
 	servesOn      bool         // after Close
-	forgets       bool         // the harness says that the host does
+	forgets       bool         // the harness reports that the host does
 	report        store.Report // Check's
 }
 

@@ -22,7 +22,7 @@ func (x *exam) trial() histories.Trial {
 	}
 }
 
-// told logs what a trial consisted of, and what it found.
+// told logs the content and the result of a trial.
 func (x *exam) told(tally histories.Tally, err error) {
 	x.Helper()
 	x.Log(tally)
@@ -151,8 +151,8 @@ func spoil(ways []*relay.Relay) []histories.Fault {
 	}
 }
 
-// faults are those of a history that a process brings about. One that forgets
-// is not killed.
+// faults are the faults of a history that a process brings about. A process
+// that forgets is not killed.
 func (p Process) faults() (all []histories.Fault) {
 	frozen, dead := 700*time.Millisecond, 100*time.Millisecond
 	if p.Spare { // so long it takes the others to notice
@@ -193,8 +193,8 @@ func (x *exam) outlived() {
 	p.Outlives(max(x.opts.Rounds, 1), harms...)
 }
 
-// harms are those of an election that a process brings about. It is gone, and
-// frozen, for longer than a lease; without one that is spare there is a leader
+// harms are the harms of an election that a process brings about. It is gone,
+// and frozen, for longer than a lease; if another is spare there is a leader
 // again meanwhile.
 func (p Process) harms() (all []elections.Harm) {
 	lasting, until := elections.Lasting, "nobody leads"
@@ -254,11 +254,11 @@ func (x *exam) acknowledged(p Process) {
 	}
 }
 
-// shown kills a server while clients write and others read, and demands that no
-// register stands at an earlier revision afterwards than a read showed before.
-// A candidate whose write is of unknown outcome believes a read that shows it,
-// so what is shown must not be taken back, though nobody was told that it was
-// applied.
+// shown kills a server while clients write and others read, and requires that
+// no register has an earlier revision afterwards than a read showed before. A
+// candidate whose write is of unknown outcome believes a read that shows it, so
+// a shown write must not be taken back, even if no client got its
+// acknowledgement.
 //
 // Many write at once, so that some wait for others' files to be synced: what
 // they wrote must not be seen yet.
@@ -304,7 +304,7 @@ func writeOn(ctx context.Context, s store.Store, key string) {
 }
 
 // readOn reads the key until a read fails, and returns the last revision. It
-// begins once the server can be reached, and tells when a read showed
+// begins once the server can be reached, and signals when a read showed
 // something.
 func readOn(ctx context.Context, s store.Store, key string, showed chan<- struct{}) (last uint64) {
 	e, err := begin(ctx, s, key)

@@ -30,12 +30,12 @@
 //
 // The cases find what a careful reading does not: a client that repeats a write
 // by itself, a read and a write that are not one step, a revision that is given
-// twice, an outcome that claims too much. What only a technology of its own
-// shows, such as the words of a server's refusals, remains for tests of its own.
+// twice, an outcome that claims too much. Details of one technology, such as
+// the words of a server's refusals, remain for separate tests.
 //
-// The package is a module of its own, for porcupine's sake. A store that is to
-// need nothing but package store has its tests in a module of their own, too,
-// or calls storetest alone.
+// The package is a separate module, for porcupine's sake. A store that is to
+// need nothing but package store also has its tests in a separate module, or
+// calls storetest alone.
 package judge
 
 import (
@@ -58,8 +58,8 @@ const (
 	// Elections are handover, crash, priority, pause, fencing and observers,
 	// and never two leaders: see package elections.
 	Elections Case = "Elections"
-	// Histories are what many clients were told while they contended, and
-	// whether one order of their writes explains it: see package histories.
+	// Histories are the answers that many clients got while they contended, and
+	// whether one order of their writes explains them: see package histories.
 	Histories Case = "HistoriesAreLinearizable"
 	// LostAnswers are writes that the server applies, and whose answers do not
 	// reach the store: they are of unknown outcome, and are sent once.
@@ -85,10 +85,10 @@ const (
 	Forgotten Case = "ALeaderThatIsForgottenHasNoSecondBesideIt"
 )
 
-// Options say what a store cannot do, and how it may be asked. The zero value
+// Options list what a store cannot do, and how it may be asked. The zero value
 // is a store that can do everything.
 type Options struct {
-	// Caps are those of the contract. Patience is for all cases.
+	// Caps are the contract's. Patience is for all cases.
 	storetest.Caps
 	// Cases are those that are judged. The default is all of them.
 	Cases []Case
@@ -101,9 +101,9 @@ type Options struct {
 	// Seed decides the order of the histories' calls. Zero draws one; what was
 	// drawn is logged.
 	Seed uint64
-	// StaleConflicts tells that a conflict may be decided by what the store
-	// knew before the call, as by a server that does not know yet that others
-	// have replaced it. Conflicts are then left out of the order of writes.
+	// StaleConflicts is set if a conflict may be decided by what the store knew
+	// before the call, as by a server that does not know yet that others have
+	// replaced it. Conflicts are then left out of the order of writes.
 	StaleConflicts bool
 
 	// Rounds is how often an election meets each harm. The default is once. A
@@ -119,10 +119,10 @@ type Options struct {
 	// Lease is the shortest lease of the elections. The default is 600 ms, and
 	// 1 s where servers are harmed; a store whose calls take long needs more.
 	Lease time.Duration
-	// CoolsDown tells that each promotion waits for a lease, since the store's
+	// CoolsDown is set if each promotion waits for a lease, since the store's
 	// Check reports that it may forget.
 	CoolsDown bool
-	// LateWritesLand tells that a frozen server executes what it was sent when
+	// LateWritesLand is set if a frozen server executes what it was sent when
 	// it goes on, whatever has become of the connection.
 	LateWritesLand bool
 }
@@ -162,7 +162,7 @@ func Run(t *testing.T, start func(tb testing.TB) Subject, opts Options) {
 // A method is how a case is judged.
 type method struct {
 	name  Case
-	harms bool                        // so that it has servers of its own
+	harms bool                        // so that it has separate servers
 	lacks func(Subject) (what string) // why a subject cannot be judged so; nil if each can
 	judge func(*exam)
 }

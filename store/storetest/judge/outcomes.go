@@ -22,7 +22,7 @@ func (x *exam) lostAnswers() {
 		happen func(r *relay.Relay, giveUp context.CancelFunc)
 	}{
 		{"the caller gives up", func(_ *relay.Relay, giveUp context.CancelFunc) { giveUp() }},
-		// What was held is lost by that, and the next connection is not held.
+		// Held data is lost by that, and the next connection is not held.
 		{"the connection is reset", func(r *relay.Relay, _ context.CancelFunc) { r.Reset(); r.Resume() }},
 		{"the connection is closed", func(r *relay.Relay, _ context.CancelFunc) { r.Drop(); r.Resume() }},
 	} {
@@ -121,9 +121,12 @@ func (x *exam) unsent() {
 		s := regs.At(x.T, way.Addr())
 		x.settle(s, "there")
 		way.Cut()
-		w := store.Write{Key: "unsent", Value: []byte("v")}
-		// The end of a connection is noticed a moment later.
+		// The end of a connection is noticed a moment later. A write before that may
+		// have left, so that each has a key of its own.
+		w, attempt := store.Write{Value: []byte("v")}, 0
 		x.eventually("a write is known not to have left", func(ctx context.Context) error {
+			attempt++
+			w.Key = fmt.Sprint("unsent-", attempt)
 			_, err := s.CompareAndSwap(ctx, w)
 			switch o := store.Classify(err); o {
 			case store.Transient:
@@ -139,6 +142,7 @@ func (x *exam) unsent() {
 		x.outcome("a read", err, store.Transient)
 		way.Resume()
 		x.settle(s, "there") // after what the client may have kept
+		never(w.Key)
 	})
 	never("unsent")
 }
@@ -284,8 +288,8 @@ func (x *exam) frozen() {
 		cancel()
 		_, unread = s.Get(x.brief(), "frozen")
 		p.Thaw()
-		// A write that did not leave in time, as on a machine that stands still,
-		// shows nothing, and may have cost the client its connection.
+		// A write that did not leave in time, as on a stalled machine, shows
+		// nothing, and may have cost the client its connection.
 		if store.Classify(err) != store.Transient || span > x.opts.Patience {
 			break
 		}

@@ -287,8 +287,8 @@ func subject(d defect) func(testing.TB) judge.Subject {
 	}
 }
 
-// registers are all of the host's: a claim of the contract has a host of its
-// own.
+// registers are all of the host's: each claim of the contract has a separate
+// host.
 func (h *host) registers(tb testing.TB) judge.Registers {
 	tb.Helper()
 	at := func(tb testing.TB, addr string) store.Store {

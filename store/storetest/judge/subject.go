@@ -22,10 +22,10 @@ type Subject struct {
 	Addrs []string
 	// Processes are the servers, and whatever else the registers depend on.
 	Processes []Process
-	// FailOver ends the server and puts another in its place. It calls lead with
-	// the other's host:port before the former can serve again: a client that
-	// asked that one would be told what is no longer so. The registers keep what
-	// was acknowledged. FailOver draws from r what is left to chance.
+	// FailOver ends the server and puts another in its place. It calls lead
+	// with the other's host:port before the former can serve again: a client
+	// that asked the former would get an outdated answer. The registers keep
+	// what was acknowledged. FailOver draws its random parts from r.
 	FailOver func(r *rand.Rand, lead func(addr string))
 	// Faults are what else may befall the server while it is written to.
 	Faults []histories.Fault
@@ -36,7 +36,7 @@ type Registers struct {
 	storetest.Harness
 
 	// At opens a client as Open does, which reaches the server by host:port,
-	// such as that of a relay. It is needed where there are Addrs.
+	// such as a relay's. It is needed where there are Addrs.
 	At func(tb testing.TB, addr string) store.Store
 	// Unreached opens a client without waiting for a connection, whose server
 	// is to be at host:port. If it is nil, At does.

@@ -1,6 +1,6 @@
-// Package elections runs elections over any store of package store: what a
-// store that passed storetest is for. Package judge runs them beside all else;
-// a test of its own is one call, on a real server:
+// Package elections runs elections over any store of package store: the purpose
+// of a store that passed storetest. Package judge runs them beside all else; a
+// separate test is one call, on a real server:
 //
 //	func TestElections(t *testing.T) {
 //		srv := start(t)

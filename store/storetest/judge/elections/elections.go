@@ -8,10 +8,10 @@ import (
 )
 
 // A Harness is a store's registers, which no other test uses, and the means to
-// act on them. Each election of the suite has a group of its own.
+// act on them. Each election of the suite has a separate group.
 type Harness struct {
-	// Open returns another client of the registers, with a connection of its
-	// own where there are connections. It closes the client with t.Cleanup.
+	// Open returns another client of the registers, with a separate connection
+	// where there are connections. It closes the client with t.Cleanup.
 	Open func(t testing.TB) store.Store
 	// Delete deletes a key as the store's ordinary tools do. Nil leaves out
 	// what needs it.
@@ -19,7 +19,7 @@ type Harness struct {
 	// TTL is the short lease. The default is 600 ms; a store whose calls take
 	// long needs more.
 	TTL time.Duration
-	// CoolsDown tells that every promotion waits for a lease, since the store
+	// CoolsDown is set if every promotion waits for a lease, since the store
 	// may forget: all leases are short then.
 	CoolsDown bool
 }

@@ -29,7 +29,7 @@ func TestElectionsThatCoolDown(t *testing.T) {
 	})
 }
 
-// forgetful is a store that says that it may forget.
+// forgetful is a store that reports that it may forget.
 type forgetful struct{ *memstore.Store }
 
 func (forgetful) Check(context.Context, store.CheckRequest) (store.Report, error) {

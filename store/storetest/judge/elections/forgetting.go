@@ -18,7 +18,7 @@ type Failover struct {
 	Part func()
 	// Happen ends the primary, and has the other take its place.
 	Happen func()
-	// Again tells that revisions are given a second time, so that the terms of
+	// Again is set if revisions are given a second time, so that the terms of
 	// the two are not compared.
 	Again bool
 }

@@ -62,7 +62,7 @@ func ttl(d time.Duration) tweak {
 	return func(c *leader.ElectionConfig) { c.TTL, c.HeartbeatInterval = d, d/4 }
 }
 
-// join makes a candidate with a client of its own, and starts it.
+// join makes a candidate with a separate client, and starts it.
 func (g *group) join(id string, tweaks ...tweak) *member {
 	g.Helper()
 	m := &member{g: g, id: id, link: &link{}}
@@ -166,7 +166,7 @@ func (g *group) await(what string, cond func() bool) {
 	}
 }
 
-// report says what everybody knows.
+// report describes what all candidates know.
 func (g *group) report() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -206,7 +206,7 @@ func (m *member) knows(l *member) bool {
 func (m *member) leadsBefore(other *member) bool { return m.IsLeader() && other.knows(m) }
 
 // begins waits until a leads and b follows. Their leases are short: where the
-// machine stands still for one, b takes over, rightly, and gives it back.
+// machine stalls for one, b takes over, rightly, and gives it back.
 func (g *group) begins(a, b *member) {
 	g.Helper()
 	g.await(a.id+" leads, and "+b.id+" follows", func() bool {
@@ -218,7 +218,7 @@ func (g *group) begins(a, b *member) {
 }
 
 // A link is a candidate's way to its store, which a test may cut: the store
-// then does not answer, and tells nothing.
+// then does not answer, and delivers nothing.
 type link struct {
 	mu  sync.Mutex
 	cut chan struct{} // closed when the link is cut; nil while it is not
@@ -288,7 +288,7 @@ func (s *linked) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 	return s.Store.CompareAndSwap(ctx, w)
 }
 
-// Check implements store.Checker by that of the store.
+// Check implements store.Checker by the store's.
 func (s *linked) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	if err := s.l.hold(ctx); err != nil {
 		return store.Report{}, err

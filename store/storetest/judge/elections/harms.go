@@ -12,10 +12,10 @@ type Harm struct {
 	Name string
 	// Happen does the harm. When it returns, all is well again.
 	Happen func(p *Party)
-	// Forgets tells that the servers lose what they acknowledged: whoever leads
-	// then, leads in a later term than anybody before.
+	// Forgets is set if the servers lose what they acknowledged: the next
+	// leader then leads in a later term than all before.
 	Forgets bool
-	// Again tells that the servers give revisions a second time, so that terms
+	// Again is set if the servers give revisions a second time, so that terms
 	// of before and after are not compared.
 	Again bool
 }

@@ -26,7 +26,7 @@ type Party struct {
 
 	mu    sync.Mutex
 	notes []string // the kinds
-	terms int      // how many have begun
+	terms int      // how many have started
 }
 
 type candidate struct {
@@ -63,8 +63,8 @@ func (p *Party) Join(id string, st store.Store) leader.Election {
 	return e
 }
 
-// transition looks at once: whoever begins to lead while another still does is
-// seen then, however short that is.
+// transition looks at once: a leader that begins while another still leads is
+// seen then, however short the overlap is.
 func (p *Party) transition(t leader.Transition) {
 	p.lookout.Look()
 	p.mu.Lock()
@@ -134,7 +134,7 @@ func (p *Party) follow(id string) bool {
 	return true
 }
 
-// told is what the candidates say of themselves.
+// told is what the candidates report of themselves.
 func (p *Party) told() error {
 	var all []error
 	for _, m := range p.members {
@@ -170,7 +170,7 @@ func (p *Party) leading() (at int) {
 	return at
 }
 
-// Nobody waits until nobody leads.
+// Nobody waits until there is no leader.
 func (p *Party) Nobody() {
 	p.t.Helper()
 	p.await("nobody leads", func() bool {

@@ -12,9 +12,10 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// What the judge leaves out must not change a verdict: small histories of any
-// kind, half of which no register tells, are judged with it and without.
-func TestWhatIsNotDecisiveChangesNoVerdict(t *testing.T) {
+// The writes that the judge leaves out must not change a verdict: small
+// histories of any kind, half of which no register produces, are judged with
+// them and without.
+func TestIndecisiveCallsChangeNoVerdict(t *testing.T) {
 	t.Parallel()
 	verdicts, fewer := map[porcupine.CheckResult]int{}, 0
 	for seed := range uint64(20_000) {

@@ -1,22 +1,24 @@
-// Package histories records what many clients of a store were told, and judges
-// whether a store that keeps the promises of package store could have told it.
+// Package histories records the answers that many clients of a store got, and
+// judges whether a store that keeps the promises of package store could have
+// given them.
 //
 // [Trial] does both: clients contend for a few keys, with or without faults,
 // and each history is judged. The parts are there for tests that record by
 // themselves.
 //
-// What is judged, per key:
+// It judges, per key:
 //
 //   - Compare-and-swap is linearizable. porcupine looks for one order of the
 //     writes that explains every acknowledgement; a write of unknown outcome
 //     may have taken effect at any time after its call, or never.
-//   - A write that was refused, or said to have had no effect, is never seen.
+//   - A write that was refused, or reported to have had no effect, is never
+//     seen.
 //   - A write has one revision, larger than the one that it replaced, and is
 //     not seen before it was sent.
 //
-// What is not: that a read shows the present, since Get may be stale. Reads
-// only tell which writes were applied, and at which revision. Nor that a
-// conflict shows the present, unless the store's documentation says so
+// It does not judge that a read shows the present, since Get may be stale.
+// Reads only show which writes were applied, and at which revision. Nor that a
+// conflict shows the present, unless the store documents that
 // ([Judge.CurrentConflicts]): in a cluster of NATS a leader that was cut off
 // from its peers refuses by what it knew, and all that a conflict promises is
 // that the write is never applied.
@@ -110,7 +112,7 @@ type Client struct {
 // Client returns a client of the history.
 func (h *History) Client(id int, st store.Store) *Client { return &Client{h, id, st} }
 
-// Get reads the key. What fails is not recorded: it tells nothing.
+// Get reads the key. A failure is not recorded: it shows nothing.
 func (c *Client) Get(ctx context.Context, key string) (store.Entry, error) {
 	call := time.Since(c.h.start)
 	e, err := c.st.Get(ctx, key)
@@ -123,9 +125,8 @@ func (c *Client) Get(ctx context.Context, key string) (store.Entry, error) {
 	return e, err
 }
 
-// Swap writes something that nobody wrote before over the expected revision.
-// Half of the writes of a [store.AsyncWriter] are asynchronous, as those of
-// elections are, if ctx has a deadline.
+// Swap writes a new value over the expected revision. Half of the writes of a
+// [store.AsyncWriter] are asynchronous, as in elections, if ctx has a deadline.
 func (c *Client) Swap(ctx context.Context, key string, expected uint64) (revision uint64, outcome store.Outcome) {
 	n := c.h.names.Add(1)
 	w := store.Write{Key: key, Expected: expected, Value: fmt.Appendf(nil, "write %d", n), Tombstone: n%7 == 0}

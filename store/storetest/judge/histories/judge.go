@@ -11,11 +11,11 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A Judge says what a store promises beyond package store, and how long a
+// A Judge contains what a store promises beyond package store, and how long a
 // verdict may take.
 type Judge struct {
-	// CurrentConflicts tells that a conflict shows that the register stood
-	// elsewhere at some time during the call.
+	// CurrentConflicts is set if a conflict shows that the register had another
+	// revision at some time during the call.
 	CurrentConflicts bool
 	// Limit bounds the search for an order of each key's writes. Zero means a
 	// minute.
@@ -23,8 +23,8 @@ type Judge struct {
 }
 
 // Verdict returns everything that a store which keeps its promises could not
-// have told, joined, or nil. That no order was found within Limit is an error,
-// too.
+// have answered, joined, or nil. A search that finds no order within Limit is
+// an error, too.
 func (j Judge) Verdict(ops []Op) error {
 	keys := map[string][]Op{}
 	for _, o := range ops {
@@ -60,15 +60,15 @@ func (j Judge) judge(key string, ops []Op) error {
 	return nil
 }
 
-// decisive leaves out the writes that change no verdict. Those are the ones that
-// nobody saw, but for one. A write that was applied and never seen is the last
-// that its register took, since nobody can expect its revision. It may explain
-// conflicts with what stood there before, and of several such writes the one
-// that was called first explains what any of them does. The others may come
-// after everything, without effect. With them in it, the search goes through all
-// sets of them that may have come before, 2^n of n.
+// decisive leaves out the writes that change no verdict: all writes that nobody
+// saw, but for one. A write that was applied and never seen is the last that
+// its register took, since nobody can expect its revision. It may explain
+// conflicts with the earlier state, and of several such writes the one that was
+// called first explains what any of them does. The others may come after
+// everything, without effect. With them in it, the search goes through all sets
+// of them that may have come before, 2^n of n.
 func (j Judge) decisive(steps []step) []step {
-	last := uint64(0) // where the register stands after all that was seen
+	last := uint64(0) // the register's revision after all that was seen
 	for _, s := range steps {
 		if s.applied {
 			last = max(last, s.rev)
@@ -100,9 +100,9 @@ func operations(steps []step) []porcupine.Operation {
 	return history
 }
 
-// register is a register with revisions. Its state is the revision at which it
-// stands; a write that was applied and never seen leaves it at one that nobody
-// knows, and so nobody can expect.
+// register is a register with revisions. Its state is its revision; a write
+// that was applied and never seen leaves it at an unknown revision, which
+// nobody can expect.
 var register = porcupine.Model{
 	Init: func() any { return uint64(0) },
 	Step: func(state, input, _ any) (bool, any) {
@@ -122,7 +122,7 @@ var register = porcupine.Model{
 }
 
 // reckon learns from the reads which writes were applied, when at the latest,
-// and at which revision, and checks what that tells without any order.
+// and at which revision, and checks what follows from that without any order.
 func reckon(ops []Op) ([]step, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

@@ -126,7 +126,7 @@ var tales = []struct {
 	}},
 }
 
-func TestJudgeCondemnsWhatNoRegisterTells(t *testing.T) {
+func TestJudgeRejectsImpossibleHistories(t *testing.T) {
 	t.Parallel()
 	for _, c := range tales {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestJudgeCondemnsWhatNoRegisterTells(t *testing.T) {
 	}
 }
 
-// What no order needs to tell is told in its own words.
+// Faults that need no order are reported in separate words.
 func TestAWriteThatIsSeenBeforeItWasSentIsNamed(t *testing.T) {
 	t.Parallel()
 	var s story
@@ -177,7 +177,7 @@ func (s *story) doubts(n int, expected uint64) {
 
 // With stores that many a fault leaves in doubt, the search for an order went
 // through all sets of writes that make no difference to it, for over a minute.
-func TestWritesThatNobodySawDoNotHoldUpTheVerdict(t *testing.T) {
+func TestUnseenWritesDoNotDelayTheVerdict(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string

@@ -20,7 +20,7 @@ type Trial struct {
 	// Judge decides.
 	Judge
 	// Seed decides the order of calls and of faults, as far as a program can
-	// decide it. Zero draws one, which [Tally.Seed] tells.
+	// decide it. Zero draws one, which [Tally.Seed] contains.
 	Seed uint64
 	// Writes is how many writes a history without faults has at least. The
 	// default is 40.
@@ -97,10 +97,10 @@ func (c Tally) plus(other Tally) Tally {
 }
 
 // WithoutFaults records and judges n histories, one at a time for each side,
-// and each over two keys of its own. The stores of a side, two at least,
-// contend with each other; they share registers, and so may the sides.
+// and each over two separate keys. The stores of a side, two at least, contend
+// with each other; they share registers, and so may the sides.
 //
-// An error tells of every history that the store could not have told, and of a
+// An error reports every history that the store could not have produced, and a
 // trial that shows too little: without faults less than one write in a hundred
 // may be of unknown outcome, and there are conflicts.
 func (t Trial) WithoutFaults(ctx context.Context, n int, sides ...[]store.Store) (Tally, error) {
@@ -134,8 +134,8 @@ func (t Trial) WithoutFaults(ctx context.Context, n int, sides ...[]store.Store)
 }
 
 // contend records a history of at least so many writes over two keys. A call
-// has all the time that the trial has: where nothing is broken, what ends calls
-// early is a machine that stands still, and shows nothing of the store.
+// has all the time that the trial has: where nothing is broken, only a stalled
+// machine ends calls early, which shows nothing of the store.
 func (t Trial) contend(ctx context.Context, stores []store.Store, seed uint64) (*History, error) {
 	keys := []string{fmt.Sprintf("a%d", seed), fmt.Sprintf("b%d", seed)}
 	h, clients, end := traffic(ctx, stores, keys, seed, t.Patience)
@@ -189,8 +189,8 @@ func (t Trial) settle(ctx context.Context, c *Client, keys []string) error {
 	return nil
 }
 
-// verdict judges the history, and shows one that no store tells, if a person
-// can still read it.
+// verdict judges the history, and prints an impossible one, if a person can
+// still read it.
 func (t Trial) verdict(h *History) error {
 	ops := h.Ops()
 	err := t.Verdict(ops)
@@ -204,8 +204,8 @@ func (t Trial) verdict(h *History) error {
 	return fmt.Errorf("%w%s", err, &calls)
 }
 
-// A Fault is something that goes wrong for a while, and is over when Happen
-// returns. What is left to chance, it draws from r.
+// A Fault goes wrong for a while, and is over when Happen returns. It draws its
+// random parts from r.
 type Fault struct {
 	// Name is for the report.
 	Name string
@@ -223,8 +223,8 @@ type Faulted struct {
 	// Rounds is how often each fault happens at least. The default is once.
 	Rounds int
 	// Keys is how many registers are written. The default is 3. With more of
-	// them each has fewer writes of unknown outcome. One that was read may stand
-	// anywhere in its register's order before that.
+	// them each has fewer writes of unknown outcome. A write that was read may
+	// be anywhere in its register's order before that.
 	Keys int
 	// Enough returns what the history still lacks, which another round may
 	// bring. Nil asks for nothing more. After three times the trial's patience
@@ -240,8 +240,7 @@ const resumed = 10
 func (t Trial) WithFaults(ctx context.Context, f Faulted) (Tally, error) {
 	t = t.withDefaults()
 	tally := Tally{Seed: t.Seed, Histories: 1, Faults: map[string]int{}}
-	// Each history has keys of its own, so that registers may serve for
-	// several.
+	// Each history has separate keys, so that registers may serve for several.
 	keys := make([]string, cmp.Or(max(f.Keys, 0), 3))
 	for i := range keys {
 		keys[i] = fmt.Sprintf("k%d.%d", i, t.Seed)

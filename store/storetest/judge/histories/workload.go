@@ -55,9 +55,9 @@ func (c *Client) turn(ctx context.Context, key string, known map[string]uint64, 
 	}
 }
 
-// Settle writes each key once more, by one client without faults, until that is
-// acknowledged: only a successful compare-and-swap proves where a register
-// stands.
+// Settle writes each key again, by one client without faults, until that is
+// acknowledged: only a successful compare-and-swap proves a register's
+// revision.
 func Settle(ctx context.Context, c *Client, keys []string) error {
 	for _, key := range keys {
 		for {

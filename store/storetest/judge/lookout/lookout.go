@@ -15,8 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// interval is the time between two looks. A test that knows when somebody
-// begins to lead adds a [Lookout.Look] of its own.
+// interval is the time between two looks. A test that knows when a term begins
+// adds a call of [Lookout.Look].
 const interval = 2 * time.Millisecond
 
 // A Lookout watches the candidates of one group. It is safe for concurrent use.
@@ -57,7 +57,7 @@ func (l *Lookout) Add(id string, e leader.Election) {
 	l.members = append(l.members, member{id, e})
 }
 
-// seen tells which two led at one instant; nothing if none did.
+// seen names the two that led at one instant; nothing if none did.
 func (l *Lookout) seen() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package relay stands between clients and a server, and spoils what they send
-// to each other: a connection ends, bytes wait, answers are lost. The cases of
-// package judge use it, and so may tests of their own.
+// Package relay forwards between clients and a server, and spoils what they
+// send to each other: a connection ends, bytes wait, answers are lost. The
+// cases of package judge use it, and so may other tests.
 package relay
 
 import (
@@ -42,7 +42,7 @@ type Answers func(client io.Writer, server io.Reader)
 type lane struct {
 	Direction
 	back  *lane // the other direction
-	lost  bool  // nothing passes, whatever the gate says
+	lost  bool  // nothing passes, whatever the gate allows
 	mute  bool  // nor does its end
 	waits bool  // a piece that was read has not passed yet
 }
@@ -100,8 +100,7 @@ func (r *Relay) Addr() string { return r.listener.Addr().String() }
 // wait and connections stay open.
 func (r *Relay) Hold(ds ...Direction) { r.set(func(g *gate) { g.held = true }, ds) }
 
-// Resume ends Hold and Delay in both directions, and Cut. What was held passes
-// now.
+// Resume ends Hold and Delay in both directions, and Cut. Held data passes now.
 func (r *Relay) Resume() {
 	r.set(func(g *gate) { *g = gate{} }, []Direction{ToServer, ToClient})
 	r.mu.Lock()
@@ -150,8 +149,8 @@ func (r *Relay) Reset() {
 }
 
 // Abandon ends all connections for their clients alone, in order, so that they
-// come again at once. What is under way to the server, as it is while Hold
-// keeps it, stays so until Deliver, whatever new connections carry meanwhile.
+// come again at once. Data that is under way to the server, as while Hold keeps
+// it, stays so until Deliver, whatever new connections carry meanwhile.
 func (r *Relay) Abandon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +162,7 @@ func (r *Relay) Abandon() {
 	}
 }
 
-// Forget has nothing pass on the connections of now any more, and tells nobody,
+// Forget lets nothing pass on the current connections any more, without notice,
 // as a load balancer does that forgets them. New connections pass.
 func (r *Relay) Forget() {
 	r.mu.Lock()
@@ -230,8 +229,8 @@ func (r *Relay) Cut() {
 	r.dropLocked()
 }
 
-// Redirect has new connections go to another server, and ends those to the one
-// of before, as what stands before a pair of servers does after a failover.
+// Redirect sends new connections to another server, and ends the old server's,
+// as a load balancer before a pair of servers does after a failover.
 func (r *Relay) Redirect(target string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -107,7 +107,7 @@ func (c caller) ended(conn net.Conn) {
 
 // A connection breaks on the client's side, and what it carried is still on its
 // way when the client has come again.
-func TestWhatAnAbandonedConnectionCarriedArrivesLate(t *testing.T) {
+func TestAbandonedConnectionDeliversLate(t *testing.T) {
 	t.Parallel()
 	p := newCaller(t)
 	first := p.connect()
@@ -178,7 +178,7 @@ func TestASwallowedRequestIsLostAndIdleConnectionsEnd(t *testing.T) {
 }
 
 // A piece that comes while an earlier one waits is not later for that, unless
-// the machine stands still each time.
+// the machine stalls each time.
 func TestDelaysOfPiecesDoNotAddUp(t *testing.T) {
 	t.Parallel()
 	const delay, pieces = 200 * time.Millisecond, 4
