@@ -24,16 +24,17 @@ func (s *Store) CompareAndSwapAsync(deadline time.Time, w store.Write, done func
 	return s.swapBeside(deadline, w, done)
 }
 
-// swapBeside makes the call on a goroutine of its own. It is not inlined, since
-// thousands of goroutines with little stack come by here to
-// [writes.Writes.Begin].
+// swapBeside makes the call on a new goroutine. It is not inlined, since
+// thousands of goroutines with small stacks call [writes.Writes.Begin] through
+// CompareAndSwapAsync.
 //
 //go:noinline
 func (s *Store) swapBeside(deadline time.Time, w store.Write, done func(revision uint64, err error)) store.Pending {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	go func() {
 		defer cancel()
-		// What a panic leaves: nobody can say how far the write had got.
+		// The outcome if CompareAndSwap panics: it is unknown how far the write
+		// had got.
 		rev, err := uint64(0), fmt.Errorf("%w: its sending panicked", store.ErrUnknown)
 		s.shielded("a write", func() {
 			faults.Point("beside")

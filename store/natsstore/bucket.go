@@ -20,9 +20,9 @@ type BucketConfig struct {
 	Bucket string
 	// Description is shown by `nats kv info`.
 	Description string
-	// Replicas is the number of servers that keep the bucket: 1 to 5, of which
-	// the even ones cost more than the odd one below and survive no more. Zero
-	// means 3, or 1 where the server stands alone.
+	// Replicas is the number of servers that keep the bucket, 1 to 5. An even
+	// number costs more than the odd number below it and survives no more
+	// failures. Zero means 3, or 1 if the server is not part of a cluster.
 	Replicas int
 	// Storage is where the servers keep it: on file (the zero value) or in
 	// memory, which a restart erases.
@@ -35,16 +35,19 @@ type BucketConfig struct {
 	// Republish is the prefix of the subjects on which stored records are
 	// republished, ending in a dot. Empty means "leader.<bucket>.".
 	Republish string
+
+	reached uint64 // a sequence of a bucket of this name that is gone
 }
 
-// EnsureBucket makes the bucket if there is none of that name, and leaves an
-// existing one as it is, whatever its configuration. Any number of processes
-// may call it at once. Errors are those of package store; the call ends with
-// ctx, or after [DefaultTimeout] if ctx has no deadline.
+// EnsureBucket makes the bucket if it does not exist, and leaves an existing
+// bucket as it is, whatever its configuration. Any number of processes may call
+// it at once. It returns the errors of package store. The call ends with ctx,
+// or after [DefaultTimeout] if ctx has no deadline.
 //
 // While a cluster has fewer servers up than the bucket has replicas, it repeats
-// the request: a bucket with one replica would stay so when the others are back.
-// A cluster that will never have as many takes a bucket whose Replicas says so.
+// the request: a bucket made with one replica would keep one replica when the
+// other servers are back. For a cluster that will never have enough servers,
+// set Replicas to a smaller number.
 //
 // The bucket differs from one of `nats kv add` in what protects elections:
 //
@@ -52,9 +55,10 @@ type BucketConfig struct {
 //     its own key alone can erase every key of the bucket.
 //   - Nothing expires: a record's age is judged by those who watch, not by the
 //     server's wall clock.
-//   - Sequences begin at the present time in microseconds, so that deleting the
-//     bucket and making it anew brings no revision back. They stay below 2^53
-//     for two centuries.
+//   - Sequences start at the current time in microseconds, so that revisions do
+//     not repeat after the bucket is deleted and made again. They stay below
+//     2^53 for two centuries. A [Store] that makes a bucket again also begins
+//     above what it saw of the bucket before, whose maker's clock may be ahead.
 //   - Stored records are republished, so that a watch costs the server nothing.
 func EnsureBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig) error {
 	if !validBucket(cfg.Bucket) {
@@ -72,7 +76,7 @@ func EnsureBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig)
 	case err == nil, errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
 		return nil
 	case refusedWith(err, codeReplicasNotHere):
-		return fmt.Errorf("%w: making bucket %q: a server that stands alone cannot keep %d replicas, which takes a cluster of as many: %w",
+		return fmt.Errorf("%w: making bucket %q: a server without a cluster cannot keep %d replicas, which need a cluster of as many servers: %w",
 			createClass(err), cfg.Bucket, replicas, err)
 	case refusedWith(err, codeNeedsMaxBytes):
 		return fmt.Errorf("%w: making bucket %q: the account demands a bound for its size: make it with BucketMaxBytes or `leader bucket create %s --max-bytes BYTES`: %w",
@@ -92,7 +96,7 @@ func (cfg BucketConfig) create(ctx context.Context, js jetstream.JetStream, repl
 	pace.Repeat(ctx, func() bool {
 		_, err := js.CreateStream(ctx, cfg.stream(replicas, time.Now()))
 		if err != nil && latest != nil && ctx.Err() != nil {
-			return true // the answer before says more than the end of this call
+			return true // the previous answer explains more than the end of ctx
 		}
 		latest = err
 		return !refusedWith(err, codeNoPeers)
@@ -156,9 +160,28 @@ func (cfg BucketConfig) stream(replicas int, now time.Time) jetstream.StreamConf
 		DenyDelete:        true,
 		DenyPurge:         true,
 		AllowDirect:       true,
-		FirstSeq:          uint64(now.UnixMicro()),
+		FirstSeq:          cfg.first(now),
 		RePublish:         &jetstream.RePublish{Source: subjects, Destination: republish + ">"},
 	}
+}
+
+const (
+	// unseen is how many more sequences than were seen the bucket that is gone
+	// may have reached.
+	unseen = 1_000_000
+	// aheadMost is by how much a clock is believed to be ahead of ours. Who
+	// may publish what the bucket republishes can make up any sequence.
+	aheadMost = 24 * time.Hour
+)
+
+// first returns the first sequence: the current time in microseconds, or more
+// if the bucket that is gone had reached that by a clock that is ahead of ours.
+func (cfg BucketConfig) first(now time.Time) uint64 {
+	present, beyond := uint64(now.UnixMicro()), cfg.reached+unseen
+	if cfg.reached > 0 && beyond > present && cfg.reached < present+uint64(aheadMost.Microseconds()) {
+		return beyond
+	}
+	return present
 }
 
 func defaultRepublish(bucket string) string { return "leader." + bucket + "." }

@@ -17,13 +17,13 @@ import (
 const maxRecordMessage = store.MaxValue + 1<<10
 
 // Check implements [store.Checker]: it reads the bucket's configuration and
-// refuses what makes elections unsafe or impossible, a missing permission to
-// read or write the key included. If the options say so it first makes a bucket
-// that is missing. A user who may not read the configuration gets a warning,
-// and the bucket counts as forgetful.
+// refuses a configuration that makes elections unsafe or impossible. It also
+// refuses a missing permission to read or write the key. If the options request
+// it, Check first makes a missing bucket. A user who may not read the
+// configuration gets a warning, and the bucket counts as forgetful.
 //
 // It also warns of a connection that gives up by itself, and refuses a server
-// that stands alone without JetStream.
+// outside of a cluster that has no JetStream.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	report, err := s.examine(ctx, req)
 	for _, stream := range s.known.copiesSeen() {
@@ -35,17 +35,18 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	return report, err
 }
 
-// givesUp warns of a connection that closes for good by itself, as those of
-// nats.go do by default. Elections then end.
+// givesUp warns of a connection that closes permanently by itself, which is the
+// default of nats.go. Elections then end.
 func (s *Store) givesUp() string {
 	when := s.patience()
 	if when == "" {
 		return ""
 	}
-	return fmt.Sprintf("The NATS connection gives up %s: it is then closed for good, and elections on it end. Connect with nats.MaxReconnects(-1).", when)
+	return fmt.Sprintf("The NATS connection gives up %s: it is then permanently closed, and elections on it end. Connect with nats.MaxReconnects(-1).", when)
 }
 
-// patience says when the connection gives up, or "" if it never does.
+// patience describes when the connection gives up. It returns "" if the
+// connection never does.
 func (s *Store) patience() string {
 	o := s.nc.Opts
 	switch {
@@ -70,15 +71,16 @@ func (s *Store) examine(ctx context.Context, req store.CheckRequest) (store.Repo
 	if err != nil {
 		// Forgetful, since it is the worst that the bucket may be: a cool-down
 		// too many costs a wait, one too few may cost a second leader.
-		if denied := s.deniedSince(before, s.names.Info()); denied != nil {
+		if denied := s.denied(err, before, s.names.Info()); denied != nil {
 			return store.Report{Warnings: []string{s.unread(denied)}, Forgetful: true}, s.mayUse(ctx, req)
 		}
-		if denied := s.deniedSince(before, s.names.Create()); denied != nil {
+		if denied := s.denied(err, before, s.names.Create()); denied != nil {
 			return store.Report{}, fmt.Errorf("%w: bucket %q is missing, and may not be made: the user needs permission to publish to %s: %w",
 				store.ErrPermanent, s.names.Bucket, s.names.Create(), denied)
 		}
 		return store.Report{}, s.checkError(ctx, before, err)
 	}
+	s.republished(info)
 	report, err := s.judge(&info.Config, info.Cluster, req)
 	report.Age = age(info)
 	if err == nil {
@@ -138,8 +140,8 @@ func (s *Store) unread(denied error) string {
 		" the user needs permission to publish to %s (%v).", s.names.Bucket, s.names.Info(), denied)
 }
 
-// judge says what a stream's configuration means for elections. Warnings are
-// words for people. What an election acts on by itself stands beside them:
+// judge reports what a stream's configuration means for elections. Warnings are
+// text for people. Other fields of the report direct the election itself:
 // whether the bucket forgets, or drops what it holds.
 func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo, req store.CheckRequest) (store.Report, error) {
 	if err := s.refuse(c, req); err != nil {
@@ -151,14 +153,14 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 			r.Warnings = append(r.Warnings, fmt.Sprintf("Bucket %q "+format, append([]any{s.names.Bucket}, args...)...))
 		}
 	}
-	// A cluster's name is empty on a server that stands alone.
+	// A server outside of a cluster reports an empty cluster name.
 	clustered := cluster != nil && cluster.Name != ""
 	async := c.PersistMode == jetstream.AsyncPersistMode
 	dropsOldest := c.Discard == jetstream.DiscardOld && (c.MaxBytes > 0 || c.MaxMsgs > 0)
 
 	warn(c.MaxAge > 0, "expires records %v after their last write, by the server's wall clock: a clock that leaps ends a leader's lease early."+
 		" Elections cool down before they promote, unless a leader hands over; a bucket without TTL needs no such wait.", c.MaxAge)
-	warn(c.MaxAge > 0 && c.SubjectDeleteMarkerTTL == 0, "leaves no markers when a record expires: those who watch hear nothing of it."+
+	warn(c.MaxAge > 0 && c.SubjectDeleteMarkerTTL == 0, "leaves no markers when a record expires: watches do not report it."+
 		" Set a limit marker TTL (`nats kv add --marker-ttl`), or use no TTL.")
 	warn(c.Storage == jetstream.MemoryStorage, "is kept in memory: a restart of its servers forgets leaders and terms."+
 		" Elections cool down before they promote; file storage needs no such wait.")

@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/singleflight"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -28,17 +28,18 @@ type client struct {
 	names wire.Names
 
 	attendant *attend.Attendant
-	noDirect  atomic.Bool // the bucket was found to refuse direct gets
-	mute      atomic.Bool // the user was found not to be allowed to ask for the configuration
+	noDirect  atomic.Bool   // the bucket was found to refuse direct gets
+	consumes  atomic.Bool   // the bucket was found not to republish
+	mute      atomic.Bool   // the user was found not to be allowed to ask for the configuration
+	newest    atomic.Uint64 // revision that a watch has delivered
 	known     testimony
+	trying    chan struct{} // holds a token while the server is asked for a right
 	// describing is the question for the bucket's configuration.
-	describing singleflight.Group[*jetstream.StreamInfo]
-	// planning is the question of watches that begin, how to.
-	planning singleflight.Group[plan]
+	describing question[*jetstream.StreamInfo]
 }
 
 func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {
-	c := &client{nc: nc, opts: opts}
+	c := &client{nc: nc, opts: opts, trying: make(chan struct{}, 1)}
 	api := jetstream.DefaultAPIPrefix
 	var err error
 	switch {
@@ -63,8 +64,8 @@ func (c *client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return bounded(ctx, c.opts.Timeout)
 }
 
-// sendable reports why nothing can be sent now. What it refuses has certainly
-// not left.
+// sendable reports why nothing can be sent now. A request that it refuses has
+// certainly not left.
 func (c *client) sendable(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -82,8 +83,8 @@ func (c *client) sendableBy(deadline time.Time) error {
 	return c.connected()
 }
 
-// connected tells a connection that is down from one that is closed for good,
-// by which elections end.
+// connected distinguishes a connection that is down from a connection that is
+// permanently closed, which ends elections.
 func (c *client) connected() error {
 	switch {
 	case c.nc.IsClosed():
@@ -100,13 +101,13 @@ func (c *client) connected() error {
 // an effect.
 func (c *client) ask(ctx context.Context, subject string, body []byte) (*nats.Msg, attend.Report, error) {
 	before := c.connReport()
-	// The client library would keep the request until it has reconnected. One
-	// that is closed it refuses itself.
+	// The client library would keep the request until it has reconnected. On a
+	// closed connection the library refuses the request itself.
 	if !before.Connected && !c.nc.IsClosed() {
 		return nil, before, nats.ErrDisconnected
 	}
-	ctx, call := c.attendant.Begin(ctx, before, subject, func() {
-		_ = c.nc.Publish(subject, []byte(inVain)) // fails only on a connection that is gone
+	ctx, call := c.attendant.Begin(ctx, before, subject, func(ctx context.Context) error {
+		return c.refused(ctx, wire.Publish, subject)
 	})
 	defer c.attendant.End(call)
 	m, err := c.nc.RequestWithContext(ctx, subject, body)
@@ -124,27 +125,31 @@ func (c *client) send(ctx context.Context, before attend.Report, m *nats.Msg) (u
 	return wire.Ack(answer)
 }
 
-// inVain is the body of a request that has no effect: it is no JSON, and the
-// request names no subject for the answer. The server checks a permission before
-// it looks at either.
-const inVain = "leader"
+// noting returns deliver for a watch, which also keeps the newest revision.
+func (c *client) noting(deliver func(store.Entry)) func(store.Entry) {
+	return func(e store.Entry) {
+		for newest := c.newest.Load(); e.Revision > newest && !c.newest.CompareAndSwap(newest, e.Revision); {
+			newest = c.newest.Load()
+		}
+		deliver(e)
+	}
+}
 
 func (c *client) connReport() attend.Report { return attend.ReportOf(c.nc) }
 
 // reportedSince returns what the connection reported last, if it did so since
-// before. A caller with more than one question takes it once: a report may come
-// between two questions.
+// before.
 func (c *client) reportedSince(before attend.Report) error { return c.connReport().Since(before) }
 
-// deniedSince returns the permission violation that the connection reported
-// since before, if it denies publishing to the subject.
+// denied returns the permission violation that ended a call with err, or that
+// the connection reported since before, if it denies publishing to the subject.
 //
 // The server reports a denied publish or subscription as an error of the
 // connection, without a link to the request. The violation is taken as this
 // call's only if it is new, came on the same connection, and denies publishing
 // to the subject.
-func (c *client) deniedSince(before attend.Report, subject string) error {
-	return wire.Violation(c.reportedSince(before), wire.Publish, subject)
+func (c *client) denied(err error, before attend.Report, subject string) error {
+	return cmp.Or(wire.Violation(err, wire.Publish, subject), wire.Violation(c.reportedSince(before), wire.Publish, subject))
 }
 
 // unheard returns the reported error if it denies subscribing to replies.

@@ -9,9 +9,9 @@ import (
 )
 
 // connState returns what a status of the client library means for an election.
-// A connection that drains still carries answers; its end is told as CLOSED.
-// All that may yet come up is disconnected, the first attempt to connect
-// included: elections end at CLOSED, for good.
+// A connection that drains still carries answers, and its end is reported as
+// CLOSED. A connection that may yet come up is disconnected, also during its
+// first attempt to connect. Elections end permanently at CLOSED.
 func connState(st nats.Status) store.ConnState {
 	switch st {
 	case nats.CONNECTED, nats.DRAINING_SUBS, nats.DRAINING_PUBS:
@@ -32,12 +32,12 @@ type caller func(owner any, f func())
 // A listener is one registration of OnConnState.
 type listener struct {
 	f       func(store.ConnState)
-	heard   store.ConnState // what it was told last
+	heard   store.ConnState // the state that f last received
 	stopped bool
 }
 
-// listeners hear of changes of the connection's state. Their owner guards them.
-// A listener is told of changes alone, so one that comes later looks for itself
+// listeners report changes of the connection's state. Their owner guards them.
+// A listener receives changes alone, so a later one reads the state itself
 // ([Store.ConnState]).
 type listeners struct {
 	all   []*listener
@@ -65,10 +65,10 @@ func (l *listeners) removeAll() {
 	}
 }
 
-// notify tells all listeners of a state that they have not heard. The loop's
-// goroutine alone calls it, with each status that the client library tells of,
-// and with the present one before each round of work: the library drops a
-// status for which its channel has no room.
+// notify reports a state to each listener that has not received it yet. Only
+// the loop's goroutine calls it, with each status that the client library
+// reports. It also calls it with the current status before each round of work,
+// because the library drops a status if its channel is full.
 func (l *listeners) notify(st store.ConnState, call caller) {
 	// Most rounds change nothing, and several states of the client library are
 	// one here.

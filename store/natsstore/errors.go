@@ -37,9 +37,10 @@ var (
 	// errNoStream: no stream listens on the subject just now, so none got the
 	// message.
 	errNoStream = errors.New("no stream answers")
-	// errStoreFailed: the stream could not store the message. At one replica,
-	// and at a limit, that is a refusal; a replicated stream whose leader is
-	// being shut down says the same of a write that its peers have stored.
+	// errStoreFailed: the stream could not store the message. With one replica,
+	// or at a limit, the error is a refusal. A replicated stream whose leader
+	// is being shut down returns the same error for a write that its peers have
+	// stored.
 	errStoreFailed = errors.New("the stream did not store the message")
 	// errOtherStream: the stream that got the message is not the bucket's.
 	errOtherStream = errors.New("the message went to another stream")
@@ -70,9 +71,9 @@ func classifyWrite(err error) error {
 
 // classifyRefusal classifies the codes with which a stream answers a publish
 // (stream.go, processJetStreamMsg; jetstream_batching.go,
-// checkMsgHeadersPreClusteredProposal). Each of them but 10077 and 10023 is
-// given before the message is stored or proposed, or is what every replica
-// says of it.
+// checkMsgHeadersPreClusteredProposal). The server returns each of them but
+// 10077 and 10023 before the message is stored or proposed, or else every
+// replica returns the same code.
 func classifyRefusal(code jetstream.ErrorCode) error {
 	switch code {
 	case jetstream.JSErrCodeStreamWrongLastSequence:
@@ -84,10 +85,10 @@ func classifyRefusal(code jetstream.ErrorCode) error {
 	case codeClusterUnavailable, codeClusterNotLeader:
 		return store.ErrTransient
 	case codeNoResources:
-		// A server before 2.12 may say so of a replicated message while it
-		// applies it, and each server judges its own resources: the others
-		// store the message. How many replicas there are is not asked, since
-		// the stream's leader steps down with this answer.
+		// A server before 2.12 may return these codes while it applies a
+		// replicated message, and each server judges only its own resources:
+		// the others store the message. The number of replicas is not
+		// requested, since the stream's leader steps down with this answer.
 		return store.ErrUnknown
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum, codeHeaderTooLarge:
 		return store.ErrInvalid

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -36,22 +36,24 @@ func (h *hub) inspected(m *nats.Msg) {
 	if err := wire.Answer(m, info); err != nil {
 		h.lastErr = err
 		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrStreamNotFound) {
-			// The bucket is gone, or nobody leads its stream. Who makes it anew
-			// may make it otherwise, so it is looked at soon.
-			h.audit.at = time.Now().Add(retry.Most)
+			// The bucket is gone, or its stream has no leader. The next bucket
+			// of this name may have another configuration, so the store soon
+			// reads it again.
+			h.audit.at = time.Now().Add(watch.RetryMost)
 		}
 		return
 	}
 	h.adopt(info)
 }
 
-// adopt takes over what the stream's leader says of the stream.
+// adopt takes over the stream's configuration and state as the stream's leader
+// reports them.
 func (h *hub) adopt(info *jetstream.StreamInfo) {
 	next := h.planFor(info)
 	anew, moved := h.plan.becomes(next)
 	h.follow(next)
-	// What is known is another stream's, and its revisions mean nothing in this
-	// one.
+	// The known state belongs to another stream, whose revisions mean nothing
+	// in this one.
 	if anew {
 		h.registry.Forget()
 		for v := range h.views {
@@ -63,37 +65,35 @@ func (h *hub) adopt(info *jetstream.StreamInfo) {
 	}
 }
 
-// follow takes over a plan, for the feeds that are opened from now on.
+// follow takes over a plan, for the sources that are opened from now on.
 func (h *hub) follow(p plan) {
 	h.plan = p
-	h.feeds.Republished(p.republished)
+	h.sources.Republished(p.republished)
 }
 
-// rewatch replaces every feed by one that the plan asks for.
+// rewatch replaces every source by one that the plan asks for.
 func (h *hub) rewatch() {
 	if err := h.reopen(); err != nil {
 		h.lastErr = err
 		// The next audit finds the bucket moved from nowhere, and so replaces
-		// all feeds once more.
-		h.audit.at = time.Now().Add(retry.Most)
+		// all sources once more.
+		h.audit.at = time.Now().Add(watch.RetryMost)
 		h.plan.republished = nowhere
 	}
-	for w := range h.watches {
-		w.denied = nil // which was of the feed before
-	}
+	h.unsettle()
 	h.registry.Missed()
 	for v := range h.views {
 		v.StartOver()
 	}
 }
 
-// reopen opens each feed, whatever becomes of those before: a key that cannot
+// reopen opens each source, whatever becomes of those before: a key that cannot
 // be watched must not leave the others unheard.
 func (h *hub) reopen() error {
-	h.feeds.Reopen()
+	h.sources.Reopen()
 	var failed []error
 	for key := range h.registry.Keys() {
-		failed = append(failed, h.feeds.Add(key))
+		failed = append(failed, h.sources.Add(key))
 	}
 	for v := range h.views {
 		failed = append(failed, v.Reopen())

@@ -1,34 +1,35 @@
 package natsstore
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/feed"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/loop"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/pattern"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/registry"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/request"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/sources"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/writes"
 )
 
 const (
 	// readShare is the part of the queue that the answers to reads may fill.
-	// The writes that are heard meanwhile come by the same queue, and when it
-	// overflows, all keys are read anew.
+	// Writes arrive in the same queue meanwhile, and when it overflows, all
+	// keys are read again.
 	readShare = 4
-	// readTimeout is when a request of the hub counts as lost. Of a read a late
-	// answer counts all the same: where a server is slower than that, keys
-	// would else be asked for in vain for ever ([request.Requests.AskLate]).
+	// readTimeout is when a request of the hub counts as lost. A late answer to
+	// a read still counts: otherwise the hub would repeat its reads for ever
+	// without success where a server is slower than readTimeout
+	// ([requests.askLate]).
 	readTimeout = time.Second
 )
 
 // A hub serves all watches and listeners of a Store with one goroutine. It
-// joins parts that know nothing of each other. The loop owns that goroutine and
-// the lock. The feeds bring writes. The registry and the views know what is to
-// be delivered to whom. The requests wait for answers.
+// joins parts that do not depend on each other. The loop owns that goroutine
+// and the lock. The sources bring writes. The registry and the views decide
+// what is delivered to which watch. The requests wait for answers.
 //
 // All of them reconcile: an event only notes what is wanted (a key is to be
 // read, a consumer was lost). Work does what is due.
@@ -41,9 +42,9 @@ type hub struct {
 	loop     *loop.Loop
 	status   chan nats.Status
 	writes   *writes.Writes
-	requests *request.Requests // nil before the first watch,
+	requests *requests // nil before the first watch,
 	replies  *nats.Subscription
-	feeds    *feed.Set
+	sources  *sources.Set
 	registry *registry.Registry
 	views    map[*pattern.View]struct{}
 	watches  map[*subscription]struct{}
@@ -56,37 +57,35 @@ type hub struct {
 
 	// The count shows an interruption that was too short for its status to be
 	// seen.
-	reconnects uint64 // the connection's count, as last seen
-	pongs      []func()
-	lastErr    error // of the latest failed request
-	denied     error // why the bucket is assumed to republish
+	reconnects uint64   // the connection's count, as last seen
+	answers    []func() // to questions for rights, which Work passes on
+	lastErr    error    // of the latest failed request
 }
 
 // A subscription is one call of Watch or WatchPattern.
 type subscription struct {
 	*watch.Watch
 
-	keys   []string      // without repetitions
-	held   bool          // no key is read until it is known whether consumers serve,
-	anew   bool          // and others were asked for since that was last looked at
-	view   *pattern.View // of a pattern; there are no keys then
-	unhook func() bool   // ends the hold on the caller's context
+	keys    []string // without repetitions
+	pattern string   // or of a pattern; there are no keys then
+	view    *pattern.View
+	unhook  func() bool // ends the hold on the caller's context
 
-	denied  error // what it cannot do without, while it is unknown how to watch
-	settled error // a violation that hides none of the watch's own
+	reported error       // what the connection had reported before the watch was added
+	settled  atomic.Bool // its rights were asked for since, or are being
 }
 
 // The parts of a hub act through it (see owner.go) and on each other.
 var (
 	_ loop.Handler     = (*hub)(nil)
-	_ feed.Keys        = (*registry.Registry)(nil)
-	_ registry.Sources = (*feed.Set)(nil)
+	_ sources.Keys     = (*registry.Registry)(nil)
+	_ registry.Sources = (*sources.Set)(nil)
 )
 
 func newHub(c *client) *hub {
-	// In this order: a status is listened for before the state is read, or a
-	// change between the two would go unheard. One that is told twice does no
-	// harm.
+	// In this order: the hub subscribes to statuses before it reads the state,
+	// otherwise a change between the two would be missed. A status that is
+	// reported twice does no harm.
 	h := &hub{
 		client:     c,
 		status:     c.nc.StatusChanged(),
@@ -96,29 +95,30 @@ func newHub(c *client) *hub {
 		reconnects: c.nc.Stats().Reconnects,
 	}
 	h.loop = loop.New(h, c.opts.QueueSize, h.status, c.panicked)
-	// The registry asks the feeds what is heard, and they hand it what they
-	// hear: so one of the two is told of the other later.
-	h.feeds = feed.NewSet(feed.Config{Names: c.names, Whole: c.opts.WatchWholeBucket}, h)
-	h.registry = registry.New(h, h.feeds, c.opts.QueueSize/readShare)
-	h.feeds.Serve(h.registry)
+	// The registry asks the sources which keys they bring, and the sources hand
+	// writes to the registry. So one of the two gets its reference to the other
+	// later.
+	h.sources = sources.NewSet(sources.Config{Names: c.names, Whole: c.opts.WatchWholeBucket}, h)
+	h.registry = registry.New(h, h.sources, c.opts.QueueSize/readShare)
+	h.sources.Serve(h.registry)
 	return h
 }
 
-// shutdown ends the hub for good. The caller holds the lock, and may be a
-// function that the loop calls. So nothing here waits: the goroutine follows
-// when it can, and [Store.Close] is what waits for that.
+// shutdown ends the hub permanently. The caller holds the lock, and may be a
+// function that the loop calls. So shutdown does not wait for the goroutine,
+// which ends when it can; [Store.Close] waits for it.
 func (h *hub) shutdown() {
 	if !h.loop.End() {
 		return
 	}
 	h.nc.RemoveStatusListener(h.status)
-	// Without remove, which would end the feed of each key on its own. What is
-	// ended here is never used again.
+	// The watches are not ended by remove, which would end the source of each
+	// key separately. The hub never uses these watches and sources again.
 	for w := range h.watches {
 		w.Stop()
 		w.unhook()
 	}
-	h.feeds.Unsubscribe()
+	h.sources.Unsubscribe()
 	if h.replies != nil {
 		_ = h.replies.Unsubscribe() // fails only if the connection is gone, and the subscription with it
 	}
@@ -128,8 +128,9 @@ func (h *hub) shutdown() {
 	h.listeners.removeAll()
 }
 
-// endIfIdle ends a hub that nobody needs any more, so that an idle store costs
-// no goroutine. Whoever needs one then starts another: see withHub.
+// endIfIdle ends a hub that no watch or listener needs any more, so that an
+// idle store costs no goroutine. The next watch or listener starts another hub:
+// see withHub.
 func (h *hub) endIfIdle() {
 	if len(h.watches) == 0 && h.listeners.empty() {
 		h.shutdown()
@@ -139,12 +140,18 @@ func (h *hub) endIfIdle() {
 // add begins a watch. After an error the caller calls remove, which bears that
 // only part of this was done.
 func (h *hub) add(w *subscription, p plan) error {
-	if !h.planned {
+	switch {
+	case !h.planned:
 		// The plan of the first watch counts: audits have kept it up to date
 		// since, and what a later watch has learned may be older.
 		h.planned = true
 		h.follow(p)
 		h.audit.heard(time.Now())
+	case h.plan.denied != nil && p.unknown && p.republished == "":
+		// The user may make this watch's consumer. An earlier watch was refused
+		// for its key, but that refusal does not apply to the whole bucket.
+		h.follow(p)
+		h.rewatch()
 	}
 	// Before anything can fail, since remove calls it: on a connection that was
 	// being drained, a nil here once ended the program.
@@ -162,12 +169,11 @@ func (h *hub) add(w *subscription, p plan) error {
 	for _, key := range w.keys {
 		h.registry.Add(w.Watch, key)
 		h.registry.Named(key, h.known.least(key))
-		if err := h.feeds.Add(key); err != nil {
+		if err := h.sources.Add(key); err != nil {
 			return err
 		}
 	}
-	h.hold(w)
-	// A watch of no keys at all has begun.
+	// A watch of no keys is ready at once.
 	w.Begin()
 	h.loop.Nudge()
 	return nil
@@ -181,8 +187,8 @@ func (h *hub) listenForReplies() error {
 	if h.replies != nil {
 		return nil
 	}
-	h.requests = request.New(h.nc.NewInbox(), h.nc.PublishMsg)
-	sub, err := h.nc.ChanSubscribe(h.requests.Subject(), h.loop.Queue())
+	h.requests = newRequests(h.nc.NewInbox(), h.nc.PublishMsg)
+	sub, err := h.nc.ChanSubscribe(h.requests.subject(), h.loop.Queue())
 	if err == nil {
 		h.replies = sub
 	}
@@ -201,17 +207,17 @@ func (h *hub) remove(w *subscription) {
 		delete(h.views, w.view)
 		w.view.Stop()
 	}
-	h.unhold(w)
 	for _, key := range w.keys {
 		if h.registry.Remove(w.Watch, key) {
-			h.feeds.Remove(key)
+			h.sources.Remove(key)
 		}
 	}
 	h.endIfIdle()
 }
 
-// learned grows as watches that begin are told of the present state. It is of
-// all of them, since each may have to wait for the others.
+// learned counts the first states that watches have received, so it grows while
+// watches start. It covers all watches, since each may have to wait for the
+// others.
 func (h *hub) learned() int {
 	h.loop.Lock()
 	defer h.loop.Unlock()
@@ -243,10 +249,10 @@ func (h *hub) stopListening(l *listener) {
 	h.loop.Settle(l)
 }
 
-// suspect has a key read that a write has found in another state than its
-// watches were told of. It is called by goroutines of writes. The bucket is
-// looked at, too: it may have been made anew, of which no republished record
-// tells.
+// suspect schedules a read of a key that a write has found in another state
+// than its watches received. Goroutines of writes call it. The bucket's
+// configuration is read, too: the bucket may have been made again, which
+// republished records do not show.
 func (h *hub) suspect(key string, named uint64) {
 	h.loop.Lock()
 	defer h.loop.Unlock()
@@ -262,20 +268,20 @@ func (h *hub) suspect(key string, named uint64) {
 	}
 }
 
-// Receive implements [loop.Handler]. A full queue may have dropped messages, of
-// which nothing tells: republished records have no numbers of their own. Those
-// of views come by another queue, whose sender waits for room.
+// Receive implements [loop.Handler]. A full queue may have dropped messages
+// without a trace: republished records are not numbered. Messages for views
+// arrive in another queue, whose sender waits for room.
 func (h *hub) Receive(m *nats.Msg, full bool) {
 	if full {
 		h.registry.ReadAll()
 	}
 	if h.replies != nil && m.Sub == h.replies {
-		h.requests.Answer(m)
+		h.requests.answer(m)
 		return
 	}
 	// It may be of a subscription that has ended, whose last messages still wait
 	// in the queue: then nobody takes it.
-	h.feeds.Receive(m)
+	h.sources.Receive(m)
 }
 
 // ConnStatus implements [loop.Handler].
@@ -284,11 +290,12 @@ func (h *hub) ConnStatus(st nats.Status) { h.listeners.notify(connState(st), h.C
 // Work implements [loop.Handler]. It follows each message, so that nothing here
 // may take as long as there are keys: the parts keep what is unsettled apart.
 //
-// The order matters. What an interruption has voided is forgotten first, and
-// what is overdue is given up, so that both are asked for again in this very
-// round. The feeds come before those who read: a consumer that is found lost
-// here leaves its keys to be read, and Work may not be called again soon. The
-// deadlines come last, with those of what was just asked.
+// The order matters. First the state that an interruption has voided is
+// forgotten and overdue requests are given up, so that this round sends both
+// kinds of request again. The sources come before the registry and the views,
+// which read: if a consumer is found lost here, its keys must be read, and Work
+// may not be called again soon. The deadlines come last, since they include the
+// deadlines of the requests just sent.
 func (h *hub) Work(now time.Time) time.Duration {
 	h.listeners.notify(connState(h.nc.Status()), h.Call)
 	if h.loop.Ended() || len(h.watches) == 0 || !h.nc.IsConnected() {
@@ -298,7 +305,7 @@ func (h *hub) Work(now time.Time) time.Duration {
 		h.reconnects = n
 		h.Restart()
 	}
-	h.requests.Expire(now)
+	h.requests.expire(now)
 	next := now.Add(auditEvery)
 	due := func(t time.Time) {
 		if t.Before(next) {
@@ -306,15 +313,15 @@ func (h *hub) Work(now time.Time) time.Duration {
 		}
 	}
 	h.inspect(now, due)
-	h.ponged()
-	h.feeds.Work(now, due)
+	h.answered()
+	h.sources.Work(now, due)
 	h.registry.Work(now, due)
 	for v := range h.views {
 		v.Work(now, due)
 	}
-	h.requests.Deadlines(due)
-	// What was due at once has been seen to, or waits for an answer. Without a
-	// least wait the loop would spin over it.
+	h.requests.deadlines(due)
+	// Everything that was due at once has been handled, or waits for an answer.
+	// Without a least wait the loop would spin over it.
 	return max(time.Until(next), time.Millisecond)
 }
 
@@ -328,14 +335,14 @@ func (h *hub) Panicked(err error) { h.lastErr = err }
 // Reconnected has made due at once.
 func (h *hub) Restart() {
 	if h.requests != nil {
-		h.requests.Forget()
+		h.requests.forget()
 	}
 	h.audit.now()
 	h.registry.Reconnected()
 	for v := range h.views {
 		v.StartOver()
 	}
-	h.feeds.Interrupted()
+	h.sources.Interrupted()
 }
 
 // Resume implements [loop.Handler]: watches that were about to hear of a state

@@ -23,9 +23,9 @@ func refusal(code jetstream.ErrorCode) error {
 	return fmt.Errorf("nats: %w", &jetstream.APIError{Code: 400, ErrorCode: code})
 }
 
-// What real servers answer is tested with real servers, in the test module;
-// here stands what each answer means.
-func TestOnlyAnExplicitRefusalIsAProofThatNothingWasStored(t *testing.T) {
+// The test module tests the answers of real servers; this test covers the
+// meaning of each answer.
+func TestOnlyAnExplicitRefusalProvesThatNothingWasStored(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
@@ -80,9 +80,9 @@ func TestReadsAreTransientOrPermanent(t *testing.T) {
 	}
 }
 
-// What the servers refuse for what was asked stays refused until somebody asks
-// for something else, whatever family of codes the server counts it to: 10074,
-// more replicas than it has servers, comes as one of the 500s.
+// A request that the servers refuse for its content stays refused until the
+// caller changes the request, whatever family of codes the server counts it to:
+// 10074, more replicas than it has servers, comes as one of the 500s.
 func TestRefusalsOfABucketArePermanent(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -143,10 +143,10 @@ func TestAPlanKnowsAnotherStreamFromOneThatMoved(t *testing.T) {
 		before, next plan
 		anew, moved  bool
 	}{
-		{"the same", plan{"a.", made, false}, plan{"a.", made, false}, false, false},
-		{"republished elsewhere", plan{"a.", made, false}, plan{"b.", made, false}, false, true},
-		{"made anew", plan{"a.", made, false}, plan{"a.", made.Add(1), false}, true, false},
-		{"first seen", plan{"a.", time.Time{}, true}, plan{"a.", made, false}, false, false},
+		{"the same", plan{republished: "a.", created: made}, plan{republished: "a.", created: made}, false, false},
+		{"republished elsewhere", plan{republished: "a.", created: made}, plan{republished: "b.", created: made}, false, true},
+		{"made anew", plan{republished: "a.", created: made}, plan{republished: "a.", created: made.Add(1)}, true, false},
+		{"first seen", plan{republished: "a.", created: time.Time{}, unknown: true}, plan{republished: "a.", created: made}, false, false},
 	} {
 		if anew, moved := c.before.becomes(c.next); anew != c.anew || moved != c.moved {
 			t.Errorf("%s: anew %v, moved %v", c.name, anew, moved)
@@ -154,8 +154,8 @@ func TestAPlanKnowsAnotherStreamFromOneThatMoved(t *testing.T) {
 	}
 }
 
-// What a listener hears is one state after the other, whoever notices it; and a
-// listener that another one ends hears nothing more.
+// A listener receives one state after the other, whichever goroutine notices
+// it; and a listener that another one ends receives nothing more.
 func TestListenersHearEachChangeOnce(t *testing.T) {
 	l := listeners{state: store.Connected}
 	call := func(_ any, f func()) { f() }
@@ -178,7 +178,7 @@ func TestListenersHearEachChangeOnce(t *testing.T) {
 
 // runtime.Goexit in a listener ends the goroutine that calls them all. Another
 // takes its place, and the others are to hear of the change from that.
-func TestAListenerThatEndsTheGoroutineKeepsNothingFromTheOthers(t *testing.T) {
+func TestListenerThatEndsTheGoroutineDoesNotAffectTheOthers(t *testing.T) {
 	var l listeners
 	var heard []string
 	l.add(func(st store.ConnState) { heard = append(heard, "first "+st.String()); runtime.Goexit() })

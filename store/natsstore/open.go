@@ -16,10 +16,10 @@ import (
 )
 
 // Driver opens buckets by URLs such as nats://USER:PASSWORD@HOST:4222/BUCKET,
-// on a connection of their own that reconnects for ever. The schemes are those
-// of NATS. A query may say more: domain names the JetStream domain, creds a
-// file of credentials, create=true has a bucket made that is missing, replicas
-// with how many copies.
+// on a separate connection for each, which reconnects for ever. The schemes are
+// the schemes of NATS. A query may set more: domain is the JetStream domain,
+// creds a file of credentials, create=true makes a missing bucket, and replicas
+// is its number of copies.
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"nats", "tls", "ws", "wss"},
@@ -62,8 +62,8 @@ func openURL(ctx context.Context, u *url.URL) (store.Opened, error) {
 		nc.Close()
 		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
-	// The store first: its listeners would else hear that a connection was
-	// closed for good, and elections end by that.
+	// The store first: otherwise its listeners would learn that a connection
+	// was permanently closed, and elections would end.
 	return opened{st, sync.OnceFunc(func() { st.Close(); nc.Close() })}, nil
 }
 
@@ -95,7 +95,7 @@ func connect(ctx context.Context, server, creds string) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// optionsOf reads what a URL's query says.
+// optionsOf reads the options in a URL's query.
 func optionsOf(query url.Values) (opts Options, creds string, err error) {
 	create, replicas := false, 0
 	for name, values := range query {
@@ -110,8 +110,8 @@ func optionsOf(query url.Values) (opts Options, creds string, err error) {
 		case "replicas":
 			replicas, err = strconv.Atoi(value)
 		default:
-			// Not ignored: with a misspelt domain, the bucket of that name in
-			// another domain would be opened, and have a leader of its own.
+			// Not ignored: otherwise a misspelt domain would open the bucket of
+			// the same name in another domain, which elects a separate leader.
 			err = errors.New("is unknown; known are domain, creds, create, replicas")
 		}
 		if err != nil {
@@ -120,7 +120,7 @@ func optionsOf(query url.Values) (opts Options, creds string, err error) {
 	}
 	// An option without effect is a mistake of who wrote the URL.
 	if replicas != 0 && !create {
-		return Options{}, "", fmt.Errorf("the URL's query: replicas=%d: says nothing without create=true", replicas)
+		return Options{}, "", fmt.Errorf("the URL's query: replicas=%d: has no effect without create=true", replicas)
 	}
 	if create {
 		opts.Create = &BucketConfig{Replicas: replicas}

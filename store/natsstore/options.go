@@ -22,8 +22,8 @@ const minQueueSize = 16
 
 // Options are the settings of a Store. The zero value is a good one.
 type Options struct {
-	// Domain is the JetStream domain in which the bucket lives; empty means
-	// that of the server the connection leads to. The same bucket name in two
+	// Domain is the JetStream domain in which the bucket lives; empty means the
+	// domain of the server the connection leads to. The same bucket name in two
 	// domains is two buckets, and so two leaders: behind leaf nodes always name
 	// the domain.
 	Domain string
@@ -35,7 +35,7 @@ type Options struct {
 	// store's bucket.
 	Create *BucketConfig
 	// Timeout bounds a call whose context has no deadline, and how long Watch
-	// and WatchPattern wait, as they begin, for the next key's present state.
+	// and WatchPattern wait, as they begin, for the next key's current state.
 	// Zero means [DefaultTimeout].
 	Timeout time.Duration
 	// WatchWholeBucket watches all keys of the bucket with one subscription and
@@ -52,7 +52,7 @@ type Options struct {
 	// QueueSize is how many messages of its watches may wait for the store's
 	// goroutine, in all. Zero means [DefaultQueueSize], which serves thousands
 	// of keys and costs 16 KiB; a store for a single election does with a
-	// fraction. When the queue overflows, the keys are read anew.
+	// fraction. When the queue overflows, the keys are read again.
 	QueueSize int
 	// Logger hears, at level warn, of a mirror that answers reads of the bucket,
 	// and at level error of a panic in the store's own goroutines, which resume

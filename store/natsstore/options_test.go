@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A prefix without its dot makes a watch that hears of nothing, for good.
+// A prefix without its dot makes a watch that never receives anything.
 func TestAPrefixThatNobodyPublishesOnIsRefused(t *testing.T) {
 	for prefix, ok := range map[string]bool{
 		"": true, "leader.b.": true, "x.": true,

@@ -1,21 +1,23 @@
 package natsstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
-// read reads a key once. Where the bucket refuses direct gets, it asks the
-// stream's leader. That the bucket does is found out by the first read of it
-// that fails. It is no failure of the caller's, so that read is made once more.
+// read reads a key once. If the bucket refuses direct gets, it asks the
+// stream's leader. The first direct get that fails finds out about the refusal.
+// The caller is not at fault, so that read is made once more.
 func (c *client) read(ctx context.Context, key string) (store.Entry, error) {
 	direct := !c.noDirect.Load()
 	e, err := c.readBy(ctx, c.readRequest(key), key)
@@ -43,6 +45,25 @@ func (c *client) readRequest(key string) readRequest {
 	return readRequest{subject: c.names.Direct(key), decode: c.names.DirectAnswer}
 }
 
+// storedAt is Store.StoredAt.
+func (c *client) storedAt(ctx context.Context, key string) (at time.Time, revision uint64, err error) {
+	subject := c.names.Direct(key)
+	m, before, err := c.ask(ctx, subject, nil)
+	if err != nil {
+		if err = c.readError(ctx, before, subject, err); c.noDirect.Load() { // which the failure may have shown
+			return time.Time{}, 0, nil
+		}
+		return time.Time{}, 0, err
+	}
+	at, err = time.Parse(time.RFC3339Nano, wire.Appended(m.Header, jetstream.TimeStampHeaer))
+	if err != nil {
+		return time.Time{}, 0, nil //nolint:nilerr // not an answer with a time in it, which is not known then
+	}
+	// Without the header it is 0, the revision of nothing.
+	revision, _ = strconv.ParseUint(wire.Appended(m.Header, jetstream.SequenceHeader), 10, 64)
+	return at.UTC(), revision, nil
+}
+
 func (c *client) readBy(ctx context.Context, r readRequest, key string) (store.Entry, error) {
 	m, before, err := c.ask(ctx, r.subject, r.body)
 	if err == nil {
@@ -64,8 +85,7 @@ func (c *client) readError(ctx context.Context, before attend.Report, subject st
 		return c.diagnose(ctx, err)
 	}
 	if ended(err) {
-		// What ended the call tells more than what was reported last by now.
-		if denied := cmp.Or(wire.Violation(err, wire.Publish, subject), c.deniedSince(before, subject)); denied != nil {
+		if denied := c.denied(err, before, subject); denied != nil {
 			return fmt.Errorf("%w: the user may not publish to %s: %w", store.ErrPermanent, subject, denied)
 		}
 		// The inbox is subscribed once for all requests, so that its violation

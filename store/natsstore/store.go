@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -79,6 +80,23 @@ func (s *Store) Close() {
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	return s.get(ctx, key)
 }
+
+// StoredAt returns when the server stored the present entry of a key, by the
+// server's clock, and the entry's revision. The zero time means that the time is
+// unknown: the key has no entry, or the bucket refuses direct gets. It needs the
+// right of Get; ctx bounds the call, and without a deadline [Options.Timeout]
+// does. Errors are those of Get.
+func (s *Store) StoredAt(ctx context.Context, key string) (at time.Time, revision uint64, err error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	return s.storedAt(ctx, key)
+}
+
+// CostlyWatch reports whether the server keeps a consumer for each watched key,
+// which sends heartbeats while nothing changes, as far as Check or a watch found
+// out. An election asks its store, and then reads seldom what need not be known
+// at once.
+func (s *Store) CostlyWatch() bool { return s.consumes.Load() }
 
 // withHub calls f with the lock of the store's hub, which it starts if there is
 // none. It returns that hub, and the error of f. A hub ends by itself when it

@@ -28,16 +28,16 @@ func (c *client) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 // after its claim, and the answer to an earlier question may be the age of a
 // bucket that is gone.
 func (c *client) sharedInfo(ctx context.Context) (*jetstream.StreamInfo, error) {
-	return c.describing.Since(ctx, func() (bool, *jetstream.StreamInfo, error) { return c.askInfo(ctx) })
+	return c.describing.since(ctx, func() (bool, *jetstream.StreamInfo, error) { return c.askInfo(ctx) })
 }
 
-// askInfo reports besides whether the server answered. What ends without an
-// answer, perhaps by the end of its caller's context, says nothing to others
-// who share the question.
+// askInfo also reports whether the other callers who share the question get the
+// same outcome. A question that ends without an answer, perhaps because its
+// caller's context ends, is not shared, except for a missing permission.
 func (c *client) askInfo(ctx context.Context) (answered bool, info *jetstream.StreamInfo, err error) {
 	m, _, err := c.ask(ctx, c.names.Info(), nil)
 	if err != nil {
-		return false, nil, err
+		return errors.Is(err, attend.ErrDenied), nil, err
 	}
 	info = new(jetstream.StreamInfo)
 	if err := wire.Answer(m, info); err != nil {
@@ -63,9 +63,9 @@ func (c *client) diagnose(ctx context.Context, cause error) error {
 	}
 }
 
-// explain says why a bucket that is there does not answer. A refusal of direct
-// gets shows here: the server then listens to none, so that a read ends as
-// where there is no stream.
+// explain returns why an existing bucket does not answer. A refusal of direct
+// gets shows here: the server then has no subscription for them, so that a read
+// ends as if there were no stream.
 func (c *client) explain(info *jetstream.StreamInfo, cause error) error {
 	if err := c.checkSubjects(&info.Config); err != nil {
 		return err
@@ -77,9 +77,9 @@ func (c *client) explain(info *jetstream.StreamInfo, cause error) error {
 		store.ErrTransient, c.names.Bucket, cause)
 }
 
-// missing makes the bucket where the options say so. It is a failure even then,
-// though one that passes: the call that met it has had no effect, and its
-// caller repeats it.
+// missing makes the bucket if the options request it. It returns an error even
+// then, though a transient one: the call that found the bucket missing has had
+// no effect, and its caller repeats it.
 func (c *client) missing(ctx context.Context, cause error) error {
 	if c.opts.Create == nil {
 		return fmt.Errorf("%w: bucket %q does not exist (make it with BucketAutoCreate or `leader bucket create --bucket %s`): %w",
@@ -95,7 +95,7 @@ func (c *client) missing(ctx context.Context, cause error) error {
 // options are the caller's.
 func (c *client) create(ctx context.Context) error {
 	cfg := *c.opts.Create
-	cfg.Bucket = c.names.Bucket
+	cfg.Bucket, cfg.reached = c.names.Bucket, c.newest.Load()
 	return EnsureBucket(ctx, c.js, cfg)
 }
 
@@ -106,12 +106,12 @@ func (c *client) checkSubjects(config *jetstream.StreamConfig) error {
 	if config.Mirror != nil || slices.Contains(config.Subjects, c.names.Stored+">") {
 		return nil
 	}
-	return fmt.Errorf("%w: stream %s stores the subjects %q and not %s>: it is no key-value bucket, use another name",
+	return fmt.Errorf("%w: stream %s stores the subjects %q and not %s>: it is not a key-value bucket, use another name",
 		store.ErrPermanent, c.names.Stream, config.Subjects, c.names.Stored)
 }
 
-// infoOrCreate is info after the bucket was made, where it is missing and the
-// options say so.
+// infoOrCreate is info, but makes a missing bucket first if the options request
+// it.
 func (c *client) infoOrCreate(ctx context.Context) (*jetstream.StreamInfo, error) {
 	info, err := c.sharedInfo(ctx)
 	if c.opts.Create == nil || !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -123,10 +123,10 @@ func (c *client) infoOrCreate(ctx context.Context) (*jetstream.StreamInfo, error
 	return c.sharedInfo(ctx)
 }
 
-// checkError explains a failure of infoOrCreate. Whoever starts an election
-// reads it, so it says what to change; and what may pass by itself is
-// transient, since an election that starts beside its servers is to wait for
-// them.
+// checkError explains a failure of infoOrCreate. The person who starts an
+// election reads it, so it names what to change. A failure that may pass by
+// itself is transient, since an election that starts beside its servers is to
+// wait for them.
 func (c *client) checkError(ctx context.Context, before attend.Report, err error) error {
 	switch {
 	case store.Classify(err) != store.Unknown:
@@ -143,8 +143,8 @@ func (c *client) checkError(ctx context.Context, before attend.Report, err error
 	return c.readError(ctx, before, c.names.Info(), err)
 }
 
-// withoutJetStream reports whether a server that stands alone said, when we
-// connected, that it has no JetStream. Elsewhere silence may pass: another
+// withoutJetStream reports whether a server outside of a cluster reported, on
+// connecting, that it has no JetStream. Elsewhere silence may pass: another
 // server of a cluster, or the one behind a leaf node or an import, may answer
 // yet.
 func (c *client) withoutJetStream() bool {

@@ -15,7 +15,7 @@ type testimony struct {
 	copies []string          // other streams that answered reads
 }
 
-// name notes at which revision the stream's leader says that a key stands.
+// name notes the revision at which the stream's leader has a key.
 func (t *testimony) name(key string, revision uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -25,8 +25,7 @@ func (t *testimony) name(key string, revision uint64) {
 	t.named[key] = max(t.named[key], revision)
 }
 
-// least returns the revision at which the key stands at least, as far as is
-// known.
+// least returns the lowest revision that the key can have, as far as is known.
 func (t *testimony) least(key string) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +39,7 @@ func (t *testimony) forget(key string) {
 	delete(t.named, key)
 }
 
-// of notes which stream it is. What is known of another means nothing in it.
+// of notes which stream it is. Revisions of another stream mean nothing in it.
 func (t *testimony) of(made time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

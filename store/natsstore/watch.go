@@ -18,7 +18,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
-// Watch implements [store.Watcher]. It returns when each key's present state
+// Watch implements [store.Watcher]. It returns when each key's current state
 // was delivered. It fails when nothing has come for [Options.Timeout], for this
 // watch or another that is beginning.
 func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
@@ -30,21 +30,21 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 	// A copy, since the slice is the caller's, and is kept here.
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
-	w := &subscription{Watch: watch.New(deliver), keys: slices.Compact(keys)}
+	w := &subscription{Watch: watch.New(s.noting(deliver)), keys: slices.Compact(keys)}
 	return s.begin(ctx, w, func(*hub) {})
 }
 
-// WatchPattern implements [store.PatternWatcher]. It returns when the present
+// WatchPattern implements [store.PatternWatcher]. It returns when the current
 // state was delivered. It fails when no further key has come for
-// [Options.Timeout], for this watch or another that is beginning. Where the
-// bucket republishes and the user may not read the present state, it returns,
-// too, after a call of present with that error.
+// [Options.Timeout], for this watch or another that is beginning. If the bucket
+// republishes and the user may not read the current state, it also returns,
+// after a call of present with that error.
 func (s *Store) WatchPattern(ctx context.Context, pat string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
 	if !store.ValidPattern(pat) {
 		return nil, fmt.Errorf("%w: pattern %q", store.ErrInvalid, pat)
 	}
-	w := &subscription{Watch: watch.New(deliver, pat)}
-	return s.begin(ctx, w, func(h *hub) { w.view = pattern.New(h, h.feeds, w.Watch, pat, present) })
+	w := &subscription{Watch: watch.New(s.noting(deliver), pat), pattern: pat}
+	return s.begin(ctx, w, func(h *hub) { w.view = pattern.New(h, h.sources, w.Watch, pat, present) })
 }
 
 // begin begins a watch, and waits for its first states.
@@ -55,13 +55,12 @@ func (s *Store) begin(ctx context.Context, w *subscription, prepare func(*hub)) 
 	end := time.Now().Add(s.opts.Timeout)
 	beginning, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	// Before anything is sent: whatever is denied from now on may be this
-	// watch's.
-	before := s.connReport()
-	p, err := s.plan(beginning)
+	p, err := s.plan(beginning, w)
 	if err != nil {
 		return nil, err
 	}
+	// Whatever is denied from now on may be this watch's.
+	w.reported = s.nc.LastError()
 	h, err := s.withHub(func(h *hub) error {
 		prepare(h)
 		if err := h.add(w, p); err != nil {
@@ -76,21 +75,21 @@ func (s *Store) begin(ctx context.Context, w *subscription, prepare func(*hub)) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.awaitStates(ctx, end, before, h, w); err != nil {
+	if err := s.awaitStates(ctx, end, h, w); err != nil {
 		s.stop(h, w)
 		return nil, err
 	}
 	return func() { s.stop(h, w) }, nil
 }
 
-// awaitStates waits until the watch has its first states, for as long as those
-// of any watch come before the end, and before each further timeout. How long
-// all take depends on how many they are: to begin anew would never end where
-// that is longer than the timeout.
-func (s *Store) awaitStates(ctx context.Context, end time.Time, before attend.Report, h *hub, w *subscription) error {
+// awaitStates waits until the watch has its first states. It gives up when no
+// watch has received a first state before end, or within a further timeout. The
+// time that all states take depends on their number: if it is longer than the
+// timeout, a watch that started again would never end.
+func (s *Store) awaitStates(ctx context.Context, end time.Time, h *hub, w *subscription) error {
 	for known := h.learned(); ; end = time.Now().Add(s.opts.Timeout) {
 		beginning, cancel := context.WithDeadline(ctx, end)
-		err := s.awaitBeginning(beginning, before, h, w)
+		err := s.awaitBeginning(beginning, h, w)
 		inTime := beginning.Err() == nil
 		cancel()
 		if err == nil || inTime || ctx.Err() != nil {
@@ -111,23 +110,25 @@ func (s *Store) stop(h *hub, w *subscription) {
 }
 
 // plan learns how to watch the bucket, unless the hub knows already.
-func (s *Store) plan(ctx context.Context) (plan, error) {
+func (s *Store) plan(ctx context.Context, w *subscription) (p plan, err error) {
 	if s.opts.Republished != "" {
 		return plan{republished: s.opts.Republished}, nil
 	}
-	if p, planned := s.presentPlan(); planned {
-		return p, nil
+	p, planned := s.presentPlan()
+	if !planned {
+		if p, err = s.askPlan(ctx); err != nil {
+			return plan{}, err
+		}
 	}
-	// Once for all watches that begin together. Where that is denied, of many
-	// who asked most would not know: the connection reports the latest denial
-	// alone, and the first of them to go on is denied other things.
-	return s.planning.Do(ctx, func() (bool, plan, error) {
-		p, err := s.askPlan(ctx)
-		return err == nil, p, err
-	})
+	// An earlier watch may have been refused for its key alone, but what it was
+	// granted shows how the bucket is watched.
+	if p.unknown && (!planned || p.denied != nil) {
+		return s.assume(ctx, w), nil //nolint:nilerr // a denied plan is assumed, and Check reports the denial
+	}
+	return p, nil
 }
 
-// presentPlan is that of the hub, if there is one and it has a plan.
+// presentPlan returns the hub's plan, if any.
 func (s *Store) presentPlan() (p plan, planned bool) {
 	if h := s.present(); h != nil {
 		return h.currentPlan()
@@ -137,8 +138,8 @@ func (s *Store) presentPlan() (p plan, planned bool) {
 
 func (s *Store) askPlan(ctx context.Context) (plan, error) {
 	before := s.connReport()
-	// Half of the time: a user who may not ask is told so by silence, and then
-	// needs the other half.
+	// Half of the time: a user who may not ask gets no answer, and then needs
+	// the other half.
 	asking, cancel := context.WithTimeout(ctx, s.opts.Timeout/2)
 	defer cancel()
 	info, err := s.infoOrCreate(asking)
@@ -150,14 +151,31 @@ func (s *Store) askPlan(ctx context.Context) (plan, error) {
 		return s.planFor(info), nil
 	case ctx.Err() == nil && cmp.Or(s.unasked(err), s.unasked(s.reportedSince(before))) != nil:
 		return plan{unknown: true}, nil
-	case ctx.Err() == nil && asking.Err() != nil:
-		// Another watch may have learned it meanwhile, and its denials may hide
-		// that of this question.
-		if p, planned := s.presentPlan(); planned {
-			return p, nil
-		}
 	}
 	return plan{}, s.checkError(ctx, before, err)
+}
+
+// assume decides how a bucket is watched whose configuration the user may not
+// read. A user who may make the watch's consumer, and hear what it delivers,
+// watches by consumers. Any other bucket is taken for one that republishes as
+// ours do, for a user who may neither ask nor make consumers may still listen.
+func (s *Store) assume(ctx context.Context, w *subscription) plan {
+	filter := ">"
+	switch {
+	case s.opts.WatchWholeBucket:
+	case w.pattern != "":
+		filter = w.pattern
+	case len(w.keys) > 0:
+		filter = w.keys[0]
+	}
+	denied := s.refused(ctx, wire.Publish, s.names.Consumer(filter))
+	if denied == nil {
+		denied = s.refused(ctx, wire.Subscribe, s.nc.NewInbox())
+	}
+	if denied != nil {
+		return plan{unknown: true, republished: defaultRepublish(s.names.Bucket), denied: denied}
+	}
+	return plan{unknown: true}
 }
 
 // unasked returns the reported error if it denies asking for the configuration
@@ -169,91 +187,96 @@ func (s *Store) unasked(reported error) error {
 // awaitBeginning waits until the watch has its first states. A missing
 // permission shows itself only as an error of the connection, which is looked
 // for meanwhile instead of at the end of the wait alone.
-func (s *Store) awaitBeginning(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
+func (s *Store) awaitBeginning(ctx context.Context, h *hub, w *subscription) error {
 	look := time.NewTicker(attend.FirstLook)
 	defer look.Stop()
 	for {
-		if err := s.release(ctx, before, h, w); err != nil {
-			return err
-		}
 		select {
 		case <-w.Ready():
-			// A consumer may be sooner than the flush of release.
-			if err := s.release(ctx, before, h, w); err != nil {
-				return err
-			}
 			// A denied subscription does not keep a key from being read, nor a
 			// denied read a consumer from bringing the record. The server
 			// reports a violation before it answers what was sent later: so all
 			// are known after one more round trip. Should that fail, the watch
 			// goes on as after any interruption.
 			_ = s.nc.FlushWithContext(ctx)
-			return s.checkDenied(ctx, before, h, w)
+			return s.checkRights(ctx, h, w)
 		case <-h.loop.Quit():
 			return fmt.Errorf("%w: watching bucket %q: the store or the watch was closed", store.ErrPermanent, s.names.Bucket)
 		case <-ctx.Done():
-			if err := s.checkDenied(ctx, before, h, w); err != nil {
-				return err
-			}
-			return s.noBeginning(ctx, h, w)
+			return s.noBeginning(ctx, h)
 		case <-look.C:
-			if err := s.checkDenied(ctx, before, h, w); err != nil {
+			if err := s.checkRights(ctx, h, w); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// release lets a watch read once its feeds are known not to be denied: of
-// several denials at once, the connection shows the last. A flush that fails is
-// repeated with the next look.
-func (s *Store) release(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
-	for h.held(w) && s.nc.FlushWithContext(ctx) == nil {
-		if err := s.checkDenied(ctx, before, h, w); err != nil {
+// checkRights returns an error if the user lacks a right that the watch cannot
+// do without. Where the connection has reported nothing since the watch began,
+// the server has refused nothing. Otherwise it is asked for each right, one
+// after the other.
+func (s *Store) checkRights(ctx context.Context, h *hub, w *subscription) error {
+	for ctx.Err() == nil {
+		reported := s.nc.LastError()
+		//nolint:errorlint // an equal error in another value is a new report
+		if w.settled.Load() || reported == w.reported {
+			return nil
+		}
+		if err := s.tryAll(ctx, reported, h, w); err != nil {
+			return fmt.Errorf("%w: watching bucket %q: the user lacks a permission: %w", store.ErrPermanent, s.names.Bucket, err)
+		}
+	}
+	w.settled.Store(false) // time was up before the server had answered
+	return nil
+}
+
+// tryAll asks for each right of the watch, and ends early if the hub replaces
+// its sources meanwhile: they need others.
+func (s *Store) tryAll(ctx context.Context, reported error, h *hub, w *subscription) error {
+	needs := h.needs(w)
+	for _, n := range needs {
+		denied := wire.Violation(reported, n.act, n.subject)
+		if denied == nil {
+			denied = s.refused(ctx, n.act, n.subject)
+		}
+		if denied == nil {
+			continue
+		}
+		if err := h.without(w, n, denied); err != nil {
 			return err
 		}
-		if !h.release(before, w) {
-			return nil // the next look tries again
+		if !w.settled.Load() {
+			break
 		}
 	}
 	return nil
 }
 
-// checkDenied returns the error of a permission whose lack keeps the watch from
-// hearing of writes, or from its beginning where that cannot be done without.
-// Keys that cannot be read are renounced where that can be done without.
-//
-// The connection keeps the latest violation alone, so it is looked at again and
-// again while a watch begins, from the goroutine that called Watch.
-func (s *Store) checkDenied(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
-	for {
-		l, err := h.checkDenied(before, w)
-		if err != nil || l.settled() || s.nc.FlushWithContext(ctx) != nil || h.settle(w, l) {
-			return err
-		}
-	}
-}
-
-// noBeginning explains a watch that did not begin in time.
-func (s *Store) noBeginning(ctx context.Context, h *hub, w *subscription) error {
-	cause := h.latestError(w)
-	class := store.ErrTransient
+// noBeginning explains a watch that did not begin in time, by why a request of
+// the loop failed last, since nobody else saw that, and by what the connection
+// reported last. The server does not name the subscription that was one too
+// many.
+func (s *Store) noBeginning(ctx context.Context, h *hub) error {
+	h.loop.Lock()
+	cause := h.lastErr
+	h.loop.Unlock()
 	if errors.Is(cause, jetstream.ErrStreamNotFound) || errors.Is(cause, nats.ErrNoResponders) {
 		// The bucket was deleted while the watch began, or has no leader.
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), askingTime)
 		defer cancel()
 		return fmt.Errorf("watching bucket %q: %w", s.names.Bucket, s.diagnose(late, errors.Join(context.Cause(ctx), cause)))
 	}
-	// Whose subscription it was, the server does not say, nor when.
-	if full := s.nc.LastError(); errors.Is(full, nats.ErrMaxSubscriptionsExceeded) {
-		cause = errors.Join(cause, fmt.Errorf("%w (max_subscriptions)", full))
+	reported := s.nc.LastError()
+	if errors.Is(reported, nats.ErrMaxSubscriptionsExceeded) {
+		reported = fmt.Errorf("%w (max_subscriptions)", reported)
 	}
-	return fmt.Errorf("%w: watching bucket %q: %w", class, s.names.Bucket, errors.Join(context.Cause(ctx), cause))
+	return fmt.Errorf("%w: watching bucket %q: %w", store.ErrTransient, s.names.Bucket, errors.Join(context.Cause(ctx), cause, reported))
 }
 
-// suspect has a key read, and the patterns that it matches, because a write
-// found it in a state that nobody told of. The revision is what the stream's
-// leader named, or 0.
+// suspect schedules a read of a key, and of the patterns that it matches,
+// because a write found it in a state that was not delivered. The revision is
+// the one that the stream's leader named, or 0.
 func (s *Store) suspect(key string, named uint64) {
 	if h := s.present(); h != nil {
 		h.suspect(key, named)
@@ -263,8 +286,8 @@ func (s *Store) suspect(key string, named uint64) {
 // ConnState implements [store.ConnReporter].
 func (s *Store) ConnState() store.ConnState { return connState(s.nc.Status()) }
 
-// ConnError returns why there is no connection, as far as that is known: the
-// server has refused the login, say. Nil while there is one.
+// ConnError returns why there is no connection, as far as the reason is known:
+// for example, the server has refused the login. Nil while there is one.
 func (s *Store) ConnError() error {
 	if s.ConnState() == store.Connected {
 		return nil

@@ -17,8 +17,8 @@ const (
 	// readsMost is how often a read is made that a copy answers. By the pace of
 	// reads that takes about a second.
 	readsMost = 40
-	// readsAlone is how many reads in a row are believed to find nothing where
-	// the stream's leader does not say.
+	// readsAlone is how many reads in a row are believed to find nothing if the
+	// stream's leader does not answer.
 	readsAlone = 8
 	// askingTime is for how long the stream's leader is waited for about one of
 	// them.
@@ -39,9 +39,9 @@ func (c *client) noteCopy(err error) {
 	}
 }
 
-// mirrored says what a mirror does, and the way out. The server has each mirror
-// of a stream with allow_direct answer the stream's reads, whatever the mirror's
-// configuration says (nats-server, stream.go, checkStreamCfg).
+// mirrored explains the effect of a mirror and the remedy. The server has each
+// mirror of a stream with allow_direct answer the stream's reads, whatever the
+// mirror's configuration is (nats-server, stream.go, checkStreamCfg).
 func (c *client) mirrored(stream string) string {
 	return fmt.Sprintf("Stream %s mirrors bucket %q and answers reads of it, with records of any age; they are read again until the bucket itself answers."+
 		" Replace the mirror by a stream with a source, which answers none: `nats stream rm %s`, then `nats stream add %s --source %s`.",
@@ -82,15 +82,15 @@ func (c *client) readUntil(ctx context.Context, key string, believed func(contex
 	}
 }
 
-// confirmed asks the stream's leader whether an answer may be believed that
-// shows less than is known, or nothing. Where the leader does not say, several
-// such answers in a row are.
+// confirmed asks the stream's leader whether to believe an answer that shows
+// less than is known, or nothing. If the leader does not answer, several such
+// answers in a row are believed.
 func (c *client) confirmed(ctx context.Context, e store.Entry, alone *int) bool {
 	if *alone == 0 && !c.mute.Load() {
 		asking, cancel := context.WithTimeout(ctx, askingTime)
 		defer cancel()
 		m, before, err := c.ask(asking, c.names.Info(), c.names.StateRequest(e.Key))
-		if wire.Violation(err, wire.Publish, c.names.Info()) != nil || ended(err) && c.deniedSince(before, c.names.Info()) != nil {
+		if ended(err) && c.denied(err, before, c.names.Info()) != nil {
 			c.mute.Store(true)
 		}
 		if err == nil {
@@ -119,9 +119,9 @@ func (c *client) agrees(state wire.State, e store.Entry) bool {
 	return e.Revision >= least
 }
 
-// probe learns from the stream's leader at which revision a key stands that the
-// user may only read, by a write of the other one that is refused. A server
-// that does not know such a condition names the other's revision.
+// probe asks the stream's leader for the revision of a key that the user may
+// only read. It sends a write of the other key, which the leader refuses. A
+// server that does not know such a condition names the other key's revision.
 func (c *client) probe(ctx context.Context, written, read string) {
 	before := c.connReport()
 	if _, err := c.send(ctx, before, c.names.Probe(written, read)); err != nil {

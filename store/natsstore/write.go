@@ -44,8 +44,8 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 }
 
 // publish sends the write once. A repetition after "no responders" could meet
-// its own first attempt. The functions of the client library that publish make
-// up to two of them, unless told otherwise.
+// its own first attempt. By default the publish functions of the client library
+// make up to two repetitions.
 func (c *client) publish(ctx context.Context, before attend.Report, w store.Write) (uint64, error) {
 	return c.send(ctx, before, c.names.Write(w))
 }
@@ -73,9 +73,9 @@ func (c *client) valid(w store.Write) error {
 	return nil
 }
 
-// writeError classifies and explains a failed write, looking a second time
-// where the answer alone does not tell. A refusal tells more than that: the
-// register is not as the caller believed, so those who watch it are to read.
+// writeError classifies and explains a failed write, and asks the server again
+// if the answer alone does not decide. A refusal also shows that the register
+// is not as the caller believed, so its watches must read it.
 func (s *Store) writeError(ctx context.Context, before attend.Report, w store.Write, err error) error {
 	class := classifyWrite(err)
 	switch {
@@ -95,7 +95,7 @@ func (s *Store) writeError(ctx context.Context, before attend.Report, w store.Wr
 	if errors.Is(class, store.ErrUnknown) && ended(err) {
 		// The server drops what a user may not publish before any stream gets
 		// it: nothing was applied, for certain.
-		if denied := s.deniedSince(before, s.names.Put+w.Key); denied != nil {
+		if denied := s.denied(err, before, s.names.Put+w.Key); denied != nil {
 			return fmt.Errorf("%w: the user may not publish to %s: %w", store.ErrPermanent, s.names.Put+w.Key, denied)
 		}
 		if denied := s.unheard(s.nc.LastError()); denied != nil {
@@ -125,7 +125,7 @@ func (c *client) storeFailure(ctx context.Context, w store.Write) error {
 	return store.ErrPermanent
 }
 
-// recordOverhead is about what a stored record needs besides subject and value:
-// the frame of a file store's record and the headers, which are stored too
-// (nats-server, filestore.go, fileStoreMsgSizeRaw).
+// recordOverhead is about what a stored record needs in addition to subject and
+// value: the frame of a file store's record and the headers, which are stored
+// too (nats-server, filestore.go, fileStoreMsgSizeRaw).
 const recordOverhead = 192

@@ -73,12 +73,12 @@ func (u unwaited) CompareAndSwap(ctx context.Context, w store.Write) (rev uint64
 	return rev, err
 }
 
-// What is canceled ends at once, sent or not, and what the server did of it is
-// not denied.
+// A canceled call ends immediately, whether its request was sent or not, and
+// its error leaves open what the server did.
 func TestCanceledWritesEndHonestly(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	nc := natslab.Connect(t, proxy.URL())
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
 	s := open(t, nc, "b", natsstore.Options{})
@@ -106,7 +106,7 @@ func TestCanceledWritesEndHonestly(t *testing.T) {
 			t.Fatal(readErr)
 		}
 		if o := store.Classify(err); o != store.Unknown && (o != store.Transient || e.Revision != 0) {
-			t.Errorf("write %d ended as %v (%v), and stands at revision %d", i, o, err, e.Revision)
+			t.Errorf("write %d ended as %v (%v), and is at revision %d", i, o, err, e.Revision)
 		}
 	}
 }

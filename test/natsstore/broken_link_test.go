@@ -14,7 +14,7 @@ import (
 )
 
 // awaitNoQuestions waits until a connection has sent nothing for twice as long
-// as the store waits at a beginning before it reads the present state once
+// as the store waits at a beginning before it reads the current state once
 // more.
 func awaitNoQuestions(t *testing.T, nc *nats.Conn) {
 	t.Helper()
@@ -30,14 +30,14 @@ func awaitNoQuestions(t *testing.T, nc *nats.Conn) {
 	})
 }
 
-// What a server publishes while the link to a leaf node is broken is lost to
-// that node's clients, whose connections stand: they learn of no interruption.
-// A record that is renewed tells of itself again; a pause does not. It was
-// never heard of, and the group's leader went on.
-func TestWhatABrokenLinkTookAlongIsHeardYet(t *testing.T) {
+// Messages that a server publishes while the link to a leaf node is broken are
+// lost to that node's clients, whose connections stay open, so they notice no
+// interruption. A renewal is published again; a pause is not. Watches never
+// delivered it, and the group's leader went on.
+func TestUpdatesLostByABrokenLinkAreDelivered(t *testing.T) {
 	t.Parallel()
 	hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
-	link := natslab.NewProxy(t, hub.LeafAddr())
+	link := natslab.NewRelay(t, hub.LeafAddr())
 	leaf := natslab.StartLeaf(t, link.Addr(), natslab.Domain("leaf"))
 	nc := hub.Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
@@ -61,7 +61,7 @@ func TestWhatABrokenLinkTookAlongIsHeardYet(t *testing.T) {
 	pause := must(t, writer, store.Write{Key: "_ctl.g", Value: []byte("paused")})
 	link.Resume()
 	leaf.AwaitHub()
-	// The news of other keys must not pass for those of this one.
+	// Events of other keys must not count as events of this one.
 	known := false
 	natslab.Eventually(t, "a renewal that is heard", func(context.Context) error {
 		rev = must(t, writer, store.Write{Key: "g", Expected: rev, Value: []byte("renewed")})

@@ -42,6 +42,44 @@ func TestFiftyProcessesMayMakeTheSameBucket(t *testing.T) {
 	must(t, open(t, srv.Connect(t), "b", natsstore.Options{}), store.Write{Key: "g"})
 }
 
+// A process whose clock is an hour ahead made the bucket. Terms are revisions, so
+// the one that makes it again by its own clock must begin above.
+func TestBucketThatIsMadeAgainBeginsAboveWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	nc := natslab.Start(t).Connect(t)
+	js, ctx := natslab.JetStream(t, nc), natslab.Within(t)
+	ahead := func(d time.Duration) uint64 { return uint64(time.Now().Add(d).UnixMicro()) }
+	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: "KV_b", Subjects: []string{"$KV.b.>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+		AllowDirect: true, DenyDelete: true, FirstSeq: ahead(time.Hour),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	st := open(t, nc, "b", natsstore.Options{Create: &natsstore.BucketConfig{}})
+	seen := make(chan store.Entry, 16)
+	stop, err := st.Watch(ctx, []string{"g"}, func(e store.Entry) { seen <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	before := must(t, st, store.Write{Key: "g"})
+	for e := range seen {
+		if e.Revision == before {
+			break
+		}
+	}
+	if err := js.DeleteStream(ctx, "KV_b"); err != nil {
+		t.Fatal(err)
+	}
+	natslab.Eventually(t, "the bucket made again", func(ctx context.Context) error {
+		_, err := st.Check(ctx, store.CheckRequest{})
+		return err
+	})
+	if after := must(t, st, store.Write{Key: "g"}); after <= before || after > ahead(2*time.Hour) {
+		t.Errorf("revision %d, after %d in the bucket that was deleted", after, before)
+	}
+}
+
 func TestBucketHasAsManyReplicasAsTheClusterAllows(t *testing.T) {
 	t.Parallel()
 	demand := func(t *testing.T, nc *nats.Conn, cfg natsstore.BucketConfig, want int) {
@@ -85,8 +123,8 @@ func TestBucketHasAsManyReplicasAsTheClusterAllows(t *testing.T) {
 	})
 }
 
-// refusals tells of requests to make the stream that the server refuses with
-// the code.
+// refusals reports requests to make the stream that the server refuses with the
+// code.
 func refusals(t *testing.T, nc *nats.Conn, stream string, code jetstream.ErrorCode) <-chan struct{} {
 	t.Helper()
 	refused := make(chan struct{})
@@ -152,8 +190,8 @@ func TestKeyValueToolsReadOurBucket(t *testing.T) {
 	if _, err := kv.Keys(natslab.Within(t)); !errors.Is(err, jetstream.ErrNoKeysFound) {
 		t.Errorf("keys of a vacancy: %v", err)
 	}
-	// The operator's bare deletion works, and is told from a vacancy by its
-	// empty value.
+	// The operator's bare deletion works, and its empty value distinguishes it
+	// from a vacancy.
 	must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("held")})
 	if err := kv.Delete(natslab.Within(t), "g"); err != nil {
 		t.Fatal(err)
@@ -200,14 +238,14 @@ func TestOurBucketRefusesToForget(t *testing.T) {
 	}
 	for key, want := range map[string]uint64{"theirs": rev, "mine": mine} {
 		if e, err := s.Get(natslab.Within(t), key); err != nil || e.Revision != want {
-			t.Errorf("key %s stands at %d, want %d (%v)", key, e.Revision, want, err)
+			t.Errorf("key %s is at %d, want %d (%v)", key, e.Revision, want, err)
 		}
 	}
 }
 
-// The server puts its own headers after those of the writer, who may have
-// forged them. No candidate writes a sequence: what has one of its own is
-// nobody's record.
+// The server puts its own headers after the writer's headers, which may be
+// forged. No candidate writes a sequence, so a value with its own sequence is
+// not a record.
 func TestForgedSequenceIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
@@ -238,7 +276,7 @@ func TestExpiryByTheServerReadsAsATombstoneOrUnknown(t *testing.T) {
 		s := open(t, nc, bucket, natsstore.Options{})
 		rev := must(t, s, store.Write{Key: "g", Value: []byte("held")})
 		if marker > 0 {
-			// Whoever begins to listen late may find the record gone already.
+			// A watch that starts late may find the record gone already.
 			listen(t, s, "g").until("the marker", func(e store.Entry) bool { return e.Tombstone && e.Revision > rev && len(e.Value) == 0 })
 			continue
 		}
@@ -312,7 +350,7 @@ func TestCheck(t *testing.T) {
 		{name: "no acknowledgements", alter: func(c *jetstream.StreamConfig) { c.NoAck = true }, refused: "no_ack"},
 		{name: "work queue", alter: func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, refused: "retention"},
 		{name: "refuses replacement", alter: func(c *jetstream.StreamConfig) { c.DiscardNewPerSubject = true }, refused: "discard_new_per_subject"},
-		{name: "other subjects", alter: func(c *jetstream.StreamConfig) { c.Subjects = []string{c.Name + ".>"} }, refused: "no key-value bucket"},
+		{name: "other subjects", alter: func(c *jetstream.StreamConfig) { c.Subjects = []string{c.Name + ".>"} }, refused: "not a key-value bucket"},
 		{name: "mirror", alter: func(c *jetstream.StreamConfig) {
 			c.Subjects, c.Mirror = nil, &jetstream.StreamSource{Name: "KV_" + origin}
 		}, refused: "mirrors"},
@@ -378,8 +416,9 @@ func TestCheckWithoutPermissionWarns(t *testing.T) {
 	}
 }
 
-// A bucket's age is that of its latest making, by the servers' clock: one that
-// was deleted and made again is new, whoever makes it and however old its name.
+// A bucket's age counts from its latest creation, by the servers' clock: a
+// bucket that was deleted and made again is new, whichever client makes it and
+// however old its name.
 func TestBucketMadeAgainIsNew(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
@@ -472,7 +511,7 @@ func TestAgeAskedForIsOfAQuestionThatFollows(t *testing.T) {
 	}
 }
 
-// An awaited context says when somebody begins to wait for its end.
+// An awaited context reports when a caller begins to wait for its end.
 type awaited struct {
 	context.Context //nolint:containedctx // it is one itself
 

@@ -23,7 +23,7 @@ type bed struct {
 	interrupt func()
 }
 
-// harness gives each claim a bucket of its own.
+// harness gives each claim a separate bucket.
 func (b bed) harness(tb testing.TB) storetest.Harness {
 	bucket := newBucket()
 	admin := b.connect(tb)
@@ -94,10 +94,11 @@ func byFeed(t *testing.T, test func(t *testing.T, create func(testing.TB, *nats.
 	}
 }
 
-// noPurge: a bucket of ours refuses what would destroy records.
+// noPurge: a bucket that the library makes refuses requests that would destroy
+// records.
 const noPurge = "the bucket denies purges"
 
-var patience = flag.Duration("patience", 0, "how long TestConformance waits for an event; 0 stands for the suite's default")
+var patience = flag.Duration("patience", 0, "how long TestConformance waits for an event; 0 means the suite's default")
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
@@ -124,10 +125,10 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// elsewhere skips a test under the race detector. The servers that a test
-// embeds are slowed down with it, five times for a cluster, a thousand watches
-// take gigabytes, and the client that the detector is for is that of
-// TestConformance.
+// elsewhere skips a test under the race detector. It slows the servers that a
+// test embeds, a cluster by a factor of five; a thousand watches take
+// gigabytes; and TestConformance already runs the client that the detector is
+// for.
 func elsewhere(tb testing.TB) {
 	tb.Helper()
 	if raceEnabled {

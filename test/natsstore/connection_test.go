@@ -15,9 +15,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A server that stands alone has JetStream or has not. One of a cluster may
-// hear of another that has it, and one behind a leaf node or an import of its
-// domain.
+// A single server has JetStream or has not. A server of a cluster may learn of
+// another server with JetStream, and so may a server behind a leaf node or an
+// import of its domain.
 func TestAServerAloneWithoutJetStreamIsRefused(t *testing.T) {
 	t.Parallel()
 	alone := natslab.Start(t, natslab.WithoutJetStream()).Connect(t)
@@ -58,7 +58,7 @@ func TestAConnectionThatGivesUpIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestEveryCallOnAClosedConnectionSaysSo(t *testing.T) {
+func TestEveryCallOnAClosedConnectionReportsIt(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})

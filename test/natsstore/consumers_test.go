@@ -68,7 +68,7 @@ func groupKeys(n int) (keys []string) {
 	return keys
 }
 
-// The keys of a thousand elections: each had a consumer of its own.
+// The keys of a thousand elections, which once had a consumer each.
 func TestWatchesOfAStoreShareConsumers(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -89,8 +89,8 @@ func TestWatchesOfAStoreShareConsumers(t *testing.T) {
 	consumers(t, srv, bucket, 10)
 }
 
-// A candidate that may make consumers of its own keys alone watches many groups
-// all the same.
+// A candidate that may only make consumers of its own keys can still watch many
+// groups.
 func TestManyKeysWithoutTheRightToAConsumerOfMany(t *testing.T) {
 	t.Parallel()
 	const inbox = "_INBOX_c"
@@ -131,8 +131,8 @@ func TestManyKeysWithoutTheRightToAConsumerOfMany(t *testing.T) {
 	}
 }
 
-// While keys come and go, the consumer is told so; those that stay must not
-// miss a write by it.
+// While keys come and go, the consumer is updated. The remaining keys must not
+// miss a write because of this.
 func TestKeysThatComeAndGoLoseNoWriteOfTheOthers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -171,7 +171,7 @@ func TestKeysThatComeAndGoLoseNoWriteOfTheOthers(t *testing.T) {
 			writer := open(t, srv.Connect(t), bucket, natsstore.Options{})
 			stay.rounds(writer, all[:20])
 			<-done
-			// Of the last ones the consumer has yet to be told when the first
+			// The consumer does not yet include the last keys when the first
 			// writes come, and goes on with the others.
 			h := listen(t, s, all...)
 			var mixed []string
@@ -183,8 +183,8 @@ func TestKeysThatComeAndGoLoseNoWriteOfTheOthers(t *testing.T) {
 	}
 }
 
-// Nobody tells that a consumer is gone. Its heartbeats stop; or a write is
-// refused for the sake of one that was not heard. The measured times are
+// The loss of a consumer is not reported: its heartbeats stop, or a write is
+// refused because of a write that was not delivered. The measured times are
 // logged, not judged.
 func TestWatchNoticesThatItsConsumerIsGone(t *testing.T) {
 	t.Parallel()
@@ -272,4 +272,23 @@ func consumerConfigs(tb testing.TB, srv *natslab.Server, stream string) (configs
 		}
 	}
 	return configs
+}
+
+// An election then reads the record of a drain, for which a third consumer would
+// send a heartbeat every two seconds.
+func TestWatchIsCostlyWhereTheBucketDoesNotRepublish(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	natslab.KV(t, nc, foreign("other"))
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "ours"})
+	for bucket, want := range map[string]bool{"ours": false, "other": true} {
+		s := open(t, nc, bucket, natsstore.Options{})
+		if _, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second, HeartbeatInterval: time.Second, Key: "g"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.CostlyWatch(); got != want {
+			t.Errorf("bucket %q: costly: %v", bucket, got)
+		}
+	}
 }

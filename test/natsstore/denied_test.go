@@ -43,10 +43,10 @@ func restricted(t *testing.T, foreignBucket bool, publish, subscribe []string) (
 	return open(t, nc, "b", natsstore.Options{}), open(t, root, "b", natsstore.Options{})
 }
 
-// A watch that lacks two rights hears of writes all the same, or says what is
-// missing. The connection shows the latest denial alone, and a watch was silent
-// for ever where that of a read hid the other, or was taken for that of a
-// consumer.
+// A watch without two of its rights either delivers writes or reports the
+// missing right. The connection shows the latest denial alone. A watch was
+// silent for ever if the denial of a read hid the other denial, or was taken
+// for the denial of a consumer.
 func TestAWatchWithoutTwoOfItsRightsIsNotSilent(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -81,9 +81,10 @@ func TestAWatchWithoutTwoOfItsRightsIsNotSilent(t *testing.T) {
 	}
 }
 
-// A user may be granted some groups and not others. To be refused a consumer
-// for one of those says nothing of the bucket: the watches of the others, on
-// the same store, were taken off their consumers, and heard nothing more.
+// A user may be granted some groups and not others. If a consumer for a denied
+// group is refused, this must not affect the bucket: the watches of the other
+// groups, on the same store, were taken off their consumers, and delivered
+// nothing more.
 func TestAKeyThatIsDeniedLeavesTheOthersTheirConsumers(t *testing.T) {
 	t.Parallel()
 	for name, denied := range map[string][]string{"consumer": {mayRead + "2"}, "read": {mayMake + "2"}, "both": nil} {
@@ -102,9 +103,9 @@ func TestAKeyThatIsDeniedLeavesTheOthersTheirConsumers(t *testing.T) {
 	}
 }
 
-// Nor is it of those that begin beside it, whichever denial comes first: each is
-// told of its own, and one that is allowed begins. A watch was refused for good
-// that had begun in time beside another.
+// Nor must it affect watches that start beside it, whichever denial comes
+// first: each gets its own denial, and an allowed watch starts. A watch that
+// started at the same time as another was refused permanently.
 func TestAWatchIsRefusedForItsOwnDenialAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -155,9 +156,9 @@ func TestAWatchIsRefusedForItsOwnDenialAlone(t *testing.T) {
 	}
 }
 
-// Of reads that are denied together, each is told so, and none waits for its
-// deadline.
-func TestReadsThatAreDeniedTogetherAreToldSo(t *testing.T) {
+// Of reads that are denied together, each returns the denial, and none waits
+// for its deadline.
+func TestReadsThatAreDeniedTogetherEachFail(t *testing.T) {
 	t.Parallel()
 	s, _ := restricted(t, false, []string{mayRead, mayAsk}, nil)
 	for round := 0; round < 20 && !t.Failed(); round++ {
@@ -173,9 +174,9 @@ func TestReadsThatAreDeniedTogetherAreToldSo(t *testing.T) {
 	}
 }
 
-// Beyond the first four they share a consumer, whose refusal says nothing of
-// others. Most were told nothing at all: the denials of the first to go on hid
-// that of their question for the configuration.
+// Beyond the first four they share a consumer, whose refusal does not concern
+// others. Most got no answer at all: the denials of the first to go on hid the
+// denial of their request for the configuration.
 func TestManyWatchesOfAUserWhoMayOnlyListenBeginAtOnce(t *testing.T) {
 	t.Parallel()
 	s, admin := restricted(t, false, nil, []string{"leader.b.*", mayAnswer})
@@ -205,16 +206,16 @@ func TestManyWatchesOfAUserWhoMayOnlyListenBeginAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// The program has one connection for all that it does. That its subscription to
-// the subject of a key was denied says nothing of a write to it, which was told
-// as refused for certain, and was applied.
-func TestADeniedSubscriptionIsNoRefusalOfAWrite(t *testing.T) {
+// The program has one connection for all that it does. A denied subscription to
+// the subject of a key must not affect a write to the key, which was reported
+// as certainly refused, and was applied.
+func TestDeniedSubscriptionRefusesNoWrite(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, write writer) {
 		srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{"$KV.b.g"}, []string{mayAnswer})))
 		root := srv.Connect(t, nats.UserInfo("admin", "admin"))
-		// The server never says that it has stored the write, which is thus
-		// under way when the denial arrives.
+		// The server never acknowledges the write, which is thus in flight when
+		// the denial arrives.
 		if _, err := natslab.JetStream(t, root).CreateStream(natslab.Within(t), jetstream.StreamConfig{
 			Name: "KV_b", Subjects: []string{"$KV.b.>"}, MaxMsgsPerSubject: 1, AllowDirect: true, NoAck: true,
 		}); err != nil {
@@ -251,13 +252,13 @@ func denied(t *testing.T, nc *nats.Conn) {
 }
 
 // A program that serves others on its connection, and may not answer them, may
-// hear answers to its own requests all the same. Each of them that came late
-// was told as denied for good.
-func TestADeniedReplyIsNoDeniedInbox(t *testing.T) {
+// still receive answers to its own requests. Each of its late requests was
+// reported as permanently denied.
+func TestDeniedReplyLeavesTheInboxAllowed(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{mayAsk, mayRead, "$KV.b.g"}, nil)))
 	ensure(t, srv.Connect(t, nats.UserInfo("admin", "admin")), natsstore.BucketConfig{Bucket: "b"})
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	nc := natslab.Connect(t, proxy.URL(), nats.UserInfo("c", "c"))
 	s := open(t, nc, "b", natsstore.Options{})
 	must(t, s, store.Write{Key: "g", Value: []byte("v")})
@@ -272,7 +273,7 @@ func TestADeniedReplyIsNoDeniedInbox(t *testing.T) {
 	trial.Outcome(t, err, store.Transient)
 }
 
-// reply answers a request, to an inbox like those of the connection itself.
+// reply answers a request, to an inbox like the connection's own inboxes.
 func reply(nc *nats.Conn) error { return nc.Publish(nc.NewInbox(), nil) }
 
 // Nor does it keep a watch from its beginning.
@@ -318,9 +319,9 @@ func TestADeniedReplyDoesNotShowThatABucketRepublishes(t *testing.T) {
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{mayMake, mayRead}, nil)))
 	root := srv.Connect(t, nats.UserInfo("admin", "admin"))
 	natslab.KV(t, root, foreign("b"))
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	// The denial of the reply arrives when a consumer has been asked for, and
-	// that of the question for the configuration before.
+	// the denial of the request for the configuration arrives before.
 	var once sync.Once
 	nc := natslab.Connect(t, proxy.URL(), nats.UserInfo("c", "c"), nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, _ error) {
 		once.Do(func() {

@@ -18,8 +18,8 @@ import (
 )
 
 // An impostor answers in the place of a bucket's stream: as the replica that
-// serves reads, and as the leader that tells the stream's state. So the one can
-// lag behind the other for as long as a test wants.
+// serves reads, and as the leader that reports the stream's state. So the one
+// can lag behind the other for as long as a test wants.
 type impostor struct {
 	nc      *nats.Conn
 	created time.Time
@@ -92,7 +92,7 @@ func (i *impostor) info(m *nats.Msg) {
 	_ = m.Respond(body)
 }
 
-// refuse answers a write as the leader of a stream that stands elsewhere.
+// refuse answers a write as the leader of a stream that is at another sequence.
 func (i *impostor) refuse(m *nats.Msg) {
 	_ = m.Respond([]byte(`{"stream":"KV_b","error":{"code":400,"err_code":10071,"description":"wrong last sequence: 9"}}`))
 }
@@ -114,7 +114,7 @@ func (i *impostor) reads(t *testing.T, n int) {
 }
 
 // doubted is a watch of a pattern that knows of revision 9, and whose reads
-// show what the impostor says.
+// return the impostor's answers.
 func doubted(t *testing.T) (*impostor, *wideHeard, *natsstore.Store) {
 	t.Helper()
 	nc := natslab.Start(t, natslab.WithoutJetStream()).Connect(t)

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A connection that is being drained counts as connected and takes no new
-// subscription: whoever would watch by it is refused, for good, and nothing of
-// the attempt is left.
+// A connection that is being drained counts as connected but takes no new
+// subscription: a new watch on it is refused permanently, and nothing of the
+// attempt is left.
 func TestAConnectionThatIsBeingDrainedTakesNoWatch(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)

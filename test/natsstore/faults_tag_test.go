@@ -17,7 +17,7 @@ import (
 )
 
 // The goroutine that serves all watches of a store panics again and again. No
-// watch is deaf for good:
+// watch stays silent:
 //
 //	cd test && go test -race -tags faults -run TestAPanicOfTheHub ./natsstore
 func TestAPanicOfTheHubLeavesNoWatchDeaf(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAPanicOfTheHubLeavesNoWatchDeaf(t *testing.T) {
 			h := listen(t, s, "k")
 			var panics atomic.Int32
 			armed := make(chan struct{}, 1)
-			faults.Install(func(point string) {
+			faults.Set(func(point string) {
 				if point != "hub" {
 					return
 				}
@@ -45,13 +45,13 @@ func TestAPanicOfTheHubLeavesNoWatchDeaf(t *testing.T) {
 				default:
 				}
 			})
-			defer faults.Install(nil)
+			defer faults.Set(nil)
 			rev := uint64(0)
 			for range 5 {
 				armed <- struct{}{} // the next turn panics: the one that the write brings about
 				rev = must(t, s, store.Write{Key: "k", Expected: rev, Value: []byte("v")})
 				h.revision(rev)
-				// One more write, since the turn may be that of a heartbeat.
+				// One more write, since the turn may belong to a heartbeat.
 				rev = must(t, s, store.Write{Key: "k", Expected: rev, Value: []byte("v")})
 				h.revision(rev)
 			}
@@ -66,8 +66,8 @@ func TestAPanicOfTheHubLeavesNoWatchDeaf(t *testing.T) {
 	}
 }
 
-// The goroutine that sends the writes panics before each. They end, and say
-// that they never left.
+// The goroutine that sends the writes panics before each. They end, with an
+// error that they never left.
 func TestAPanicOfTheWritesEndsThem(t *testing.T) {
 	nc := natslab.Start(t).Connect(t)
 	bucket := newBucket()
@@ -75,32 +75,33 @@ func TestAPanicOfTheWritesEndsThem(t *testing.T) {
 	s := open(t, nc, bucket, natsstore.Options{Logger: slog.New(slog.DiscardHandler)})
 	u := newUnwaited(t, s)
 	for range 3 {
-		faults.Install(func(point string) {
+		faults.Set(func(point string) {
 			if point == "writes" {
 				panic("boom")
 			}
 		})
 		_, err := u.CompareAndSwap(natslab.Within(t), store.Write{Key: "k", Value: []byte("v")})
-		faults.Install(nil)
+		faults.Set(nil)
 		trial.Outcome(t, err, store.Transient)
 	}
 	must(t, u, store.Write{Key: "k", Value: []byte("v")})
 }
 
-// While nobody watches, a write that nobody waits for has a goroutine of its
-// own. A panic in that would end the program, and the write would never end.
+// While there is no watch, a write without a waiting caller has a separate
+// goroutine. A panic in that would end the program, and the write would never
+// end.
 func TestAPanicOfAWriteBesideTheHubIsAnUnknownOutcome(t *testing.T) {
 	nc := natslab.Start(t).Connect(t)
 	bucket := newBucket()
 	ensure(t, nc, natsstore.BucketConfig{Bucket: bucket})
 	u := unwaited{open(t, nc, bucket, natsstore.Options{Logger: slog.New(slog.DiscardHandler)}), t}
-	faults.Install(func(point string) {
+	faults.Set(func(point string) {
 		if point == "beside" {
 			panic("boom")
 		}
 	})
 	_, err := u.CompareAndSwap(natslab.Within(t), store.Write{Key: "k", Value: []byte("v")})
-	faults.Install(nil)
+	faults.Set(nil)
 	trial.Outcome(t, err, store.Unknown)
 	must(t, u, store.Write{Key: "k", Value: []byte("v")})
 }

@@ -60,7 +60,7 @@ func TestWatchHearsOfWritesAfterAServerRestart(t *testing.T) {
 	}
 }
 
-func TestWatchHearsOfABucketMadeAnew(t *testing.T) {
+func TestWatchFollowsARecreatedBucket(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	for _, mode := range modes {
@@ -88,9 +88,9 @@ func TestWatchHearsOfABucketMadeAnew(t *testing.T) {
 	}
 }
 
-// The key of the new bucket stands at a lower revision than the old one's did,
-// and the new stream has come beyond that: which, of one and the same stream,
-// would be a replica that lags.
+// The key of the new bucket is at a lower revision than the old one's was, and
+// the new stream has come beyond that. Within one stream that would mean a
+// replica that lags.
 func TestWatchBelievesALowerRevisionOfAnotherStream(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -120,7 +120,7 @@ func TestWatchBelievesALowerRevisionOfAnotherStream(t *testing.T) {
 
 // A bucket that changes from republishing to not must not leave its watches
 // deaf.
-func TestWatchSurvivesABucketMadeAnewWithoutRepublishing(t *testing.T) {
+func TestWatchSurvivesABucketRecreatedWithoutRepublishing(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
@@ -146,7 +146,7 @@ func TestWatchSurvivesABucketMadeAnewWithoutRepublishing(t *testing.T) {
 	}
 }
 
-func TestRevisionsContinueAboveThoseOfADeletedBucket(t *testing.T) {
+func TestRevisionsContinueAboveADeletedBuckets(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// The servers are processes, and die as processes do: no file is closed, no
-// peer is told.
+// The servers are processes, and die as processes do: no file is closed, and
+// peers get no notice.
 func TestElectionRecoversFromTheKillOfAClustersNodes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -69,9 +69,9 @@ func TestElectionRecoversFromTheKillOfAClustersNodes(t *testing.T) {
 	}
 }
 
-// The death of a server's process takes an acknowledged write from none but a
-// bucket that is said to forget.
-func TestABucketThatAKillSetsBackIsSaidToForget(t *testing.T) {
+// The death of a server's process loses an acknowledged write only in a bucket
+// for which Check reports that it may forget.
+func TestABucketThatAKillSetsBackIsReportedToForget(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a process")
@@ -104,7 +104,7 @@ func TestABucketThatAKillSetsBackIsSaidToForget(t *testing.T) {
 				return err
 			})
 			if at != rev && !r.Forgetful {
-				t.Errorf("%v: the key stands at %d, and %d was acknowledged", mode, at, rev)
+				t.Errorf("%v: the key is at %d, and %d was acknowledged", mode, at, rev)
 			}
 		}
 	}

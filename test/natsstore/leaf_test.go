@@ -60,7 +60,7 @@ func handsOver(tb testing.TB, from, to leader.Election, what string) {
 	})
 }
 
-// sees waits until the observer is told that id leads g.
+// sees waits until the observer reports that id leads g.
 func sees(tb testing.TB, infos <-chan leader.LeaderInfo, id string) {
 	tb.Helper()
 	for deadline := natslab.Within(tb); ; {
@@ -76,12 +76,12 @@ func sees(tb testing.TB, infos <-chan leader.LeaderInfo, id string) {
 }
 
 // A bucket that lives behind a leaf node is named by its domain; the leaf has
-// JetStream and a domain of its own.
+// its own JetStream and domain.
 func TestElectionAndObserverAcrossALeafNode(t *testing.T) {
 	t.Parallel()
 	byFeed(t, func(t *testing.T, create func(testing.TB, *nats.Conn, string)) {
 		hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
-		link := natslab.NewProxy(t, hub.LeafAddr())
+		link := natslab.NewRelay(t, hub.LeafAddr())
 		leaf := natslab.StartLeaf(t, link.Addr(), natslab.Domain("leaf"))
 		create(t, hub.Connect(t), "b")
 		inHub := natsstore.Options{Domain: "hub"}
@@ -126,7 +126,7 @@ func TestConformanceThroughALeafNode(t *testing.T) {
 	elsewhere(t)
 	t.Parallel()
 	hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
-	link := natslab.NewProxy(t, hub.LeafAddr())
+	link := natslab.NewRelay(t, hub.LeafAddr())
 	leaf := natslab.StartLeaf(t, link.Addr(), natslab.Domain("leaf"))
 	b := bed{
 		connect: func(tb testing.TB) *nats.Conn { return leaf.Connect(tb) },

@@ -29,7 +29,7 @@ var bucketNumber atomic.Int64
 func newBucket() string { return fmt.Sprintf("b%d", bucketNumber.Add(1)) }
 
 // open returns a store over the bucket that is closed when the test ends. Its
-// calls have as long as the tests wait, unless the options say otherwise: of a
+// calls have as long as the tests wait, unless the options set a timeout: of a
 // thousand watches that begin one after the other, one may meet a machine that
 // stalls for the default.
 func open(tb testing.TB, nc *nats.Conn, bucket string, opts natsstore.Options) *natsstore.Store {
@@ -45,7 +45,7 @@ func open(tb testing.TB, nc *nats.Conn, bucket string, opts natsstore.Options) *
 	return s
 }
 
-// ensure makes a bucket of ours.
+// ensure makes a bucket with the library.
 func ensure(tb testing.TB, nc *nats.Conn, cfg natsstore.BucketConfig) {
 	tb.Helper()
 	js := natslab.JetStream(tb, nc)

@@ -55,9 +55,9 @@ func emptied(t *testing.T, nc *nats.Conn, name string) {
 	})
 }
 
-// A mirror with an age drops the records that the bucket keeps, and a read says
-// nothing of who found none.
-func TestMirrorThatHasDroppedARecordIsNoAnswer(t *testing.T) {
+// A mirror with an age drops the records that the bucket keeps, and a read
+// without a result does not name the stream that answered.
+func TestMirrorThatDroppedARecordIsIgnored(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
@@ -95,14 +95,14 @@ func TestMirrorThatHasDroppedARecordIsNoAnswer(t *testing.T) {
 			stop()
 		}
 	}
-	// What is not there is found not to be, all the same.
+	// A missing key is still reported as missing.
 	if e, err := s.Get(natslab.Within(t), "none"); err != nil || e.Revision != 0 {
 		t.Errorf("a key that was never written: %+v, %v", e, err)
 	}
 }
 
 // A mirror whose origin it does not hear of has records of any age.
-func TestRecordOfAMirrorIsNoAnswer(t *testing.T) {
+func TestRecordOfAMirrorIsIgnored(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
@@ -120,8 +120,8 @@ func TestRecordOfAMirrorIsNoAnswer(t *testing.T) {
 	}
 }
 
-// Where the bucket is behind a gateway and the mirror is not, the server asks the
-// mirror alone. A relay stands for the gateway.
+// Where the bucket is behind a gateway and the mirror is not, the server asks
+// the mirror alone. A relay replaces the gateway.
 func TestBucketThatNeverAnswersItselfIsRefused(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)

@@ -55,7 +55,7 @@ func TestAURLThatOpensNothingIsRefused(t *testing.T) {
 		"/no.bucket":              `path "/no.bucket"`,
 		"/b?colour=blue":          `colour="blue": is unknown`,
 		"/b?create=perhaps":       `create="perhaps"`,
-		"/b?replicas=3":           `replicas=3: says nothing without create=true`,
+		"/b?replicas=3":           `replicas=3: has no effect without create=true`,
 		"/b?create=1&replicas=no": `replicas="no"`,
 	} {
 		_, err := store.Open(natslab.Within(t), srv.URL()+path, natsstore.Driver())

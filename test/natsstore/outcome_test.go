@@ -56,7 +56,7 @@ func TestArgumentsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 	})
 }
 
-func TestMissingBucketIsPermanentAndSaysWhatToDo(t *testing.T) {
+func TestMissingBucketIsPermanentAndNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, write writer) {
 		s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
@@ -71,7 +71,7 @@ func TestMissingBucketIsPermanentAndSaysWhatToDo(t *testing.T) {
 	})
 }
 
-func TestMissingBucketIsMadeWhereTheOptionsSaySo(t *testing.T) {
+func TestMissingBucketIsMadeIfTheOptionsAllowIt(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	s := open(t, nc, "auto", natsstore.Options{Create: &natsstore.BucketConfig{}})
@@ -140,7 +140,7 @@ func TestRefusalsAreClassified(t *testing.T) {
 				_, err := write(t, s).CompareAndSwap(natslab.Within(t), c.write)
 				trial.Outcome(t, err, c.want)
 				if e, err := s.Get(natslab.Within(t), "g"); err != nil || e.Revision != 0 {
-					t.Errorf("the register stands at %d after a refusal (%v)", e.Revision, err)
+					t.Errorf("the register is at %d after a refusal (%v)", e.Revision, err)
 				}
 			})
 		}
@@ -180,7 +180,7 @@ func TestClosedConnectionIsPermanent(t *testing.T) {
 
 // On a replicated stream, concurrent writes to a key are answered 10164 while
 // one is in flight.
-func TestWriteInFlightIsNoConflictByItself(t *testing.T) {
+func TestWriteInFlightAloneCausesNoConflict(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, write writer) {
 		cluster := natslab.StartCluster(t, 3)
@@ -305,8 +305,8 @@ func TestPermissions(t *testing.T) {
 				result{store.OK, store.OK, store.Permanent}},
 			{"no republished subject", false, base, []string{replies}, natsstore.Options{},
 				result{store.OK, store.OK, store.Permanent}},
-			// The write itself is allowed, and lands: nobody may say that it
-			// did not.
+			// The write itself is allowed, and lands: no error may claim that
+			// it did not.
 			{"no replies", false, base, []string{"leader.b.g"}, natsstore.Options{},
 				result{store.Permanent, store.Unknown, store.Permanent}},
 			{"observer", false, []string{"nothing"}, []string{"leader.b.g", replies}, natsstore.Options{Republished: "leader.b."},

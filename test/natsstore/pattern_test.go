@@ -22,7 +22,7 @@ import (
 // wideHeard collects what a watch of a pattern delivers.
 type wideHeard struct {
 	*heard
-	present chan int // how many entries had been delivered when the present state was complete
+	present chan int // how many entries had been delivered when the initial state was complete
 }
 
 func listenWide(tb testing.TB, s store.PatternWatcher, pattern string) *wideHeard {
@@ -69,14 +69,14 @@ func tryWide(tb testing.TB, s store.PatternWatcher, pattern string) (*wideHeard,
 // the timeout.
 func forgetful() natsstore.Options { return natsstore.Options{Timeout: 20 * time.Second} }
 
-// complete waits for the end of the present state.
+// complete waits for the end of the initial state.
 func (h *wideHeard) complete() (entries int) {
 	h.tb.Helper()
 	select {
 	case n := <-h.present:
 		return n
 	case <-natslab.Within(h.tb).Done():
-		h.tb.Fatal("the present state is never complete")
+		h.tb.Fatal("the initial state is never complete")
 		return 0
 	}
 }
@@ -119,7 +119,7 @@ func TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost(t *t
 		opts      natsstore.Options
 		consumers int
 	}{
-		// In the first, one that read the present state; the server removes it
+		// In the first, one that read the initial state; the server removes it
 		// soon.
 		{"Republished", makeOurs(natsstore.BucketConfig{}), natsstore.Options{}, 1},
 		{"Consumer", makeForeign(jetstream.KeyValueConfig{}), natsstore.Options{}, 1},
@@ -136,7 +136,7 @@ func TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost(t *t
 			before := runtime.NumGoroutine()
 			h := listenWide(t, s, "team.*")
 			if n := h.complete(); n < keys {
-				t.Errorf("the present state of %d keys had %d", keys, n)
+				t.Errorf("the initial state of %d keys had %d", keys, n)
 			}
 			t.Logf("%d goroutines more, %d consumers", runtime.NumGoroutine()-before, srv.Consumers("KV_"+bucket))
 			if n := runtime.NumGoroutine() - before; n > 20 {
@@ -158,7 +158,7 @@ func TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost(t *t
 	}
 }
 
-// A store that watches the whole bucket must get through the present state of
+// A store that watches the whole bucket must get through the initial state of
 // the bucket.
 func TestWatchOfOneKeyInALargeBucketWatchedWhole(t *testing.T) {
 	t.Parallel()
@@ -217,7 +217,7 @@ func TestPatternsAndKeysShareTheConsumerOfTheWholeBucket(t *testing.T) {
 	})
 }
 
-func TestPatternWatchHearsOfABucketMadeAnew(t *testing.T) {
+func TestPatternWatchFollowsARecreatedBucket(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	for _, mode := range []struct {
@@ -264,7 +264,7 @@ func TestPatternWatchHearsOfABucketMadeAnew(t *testing.T) {
 	}
 }
 
-// The bucket is gone with the restart. Whoever writes makes it again.
+// The bucket is gone with the restart. The next writer makes it again.
 func TestPatternWatchHearsOfWhatARestartForgot(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -376,7 +376,7 @@ func TestPatternWatchUnderLoadKeepsTheOrderOfRevisions(t *testing.T) {
 	}
 }
 
-// Each key takes more than half of the timeout to deliver, so that the present
+// Each key takes more than half of the timeout to deliver, so that the initial
 // state takes longer than the timeout whatever the machine, and more of it
 // comes before each timeout. A machine that does not manage that may try again.
 func TestWatchBeginsHoweverLongItsPresentStateIs(t *testing.T) {
@@ -415,7 +415,7 @@ func TestWatchBeginsHoweverLongItsPresentStateIs(t *testing.T) {
 	}
 }
 
-func TestPatternWatchOfAMissingBucketSaysWhatToDo(t *testing.T) {
+func TestPatternWatchOfAMissingBucketNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
 	_, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(error) {})

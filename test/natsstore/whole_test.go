@@ -15,8 +15,9 @@ import (
 
 var beginnings = flag.Int("beginnings", 300, "how often TestThePresentStateHasEachKeyThatIsWrittenMeanwhile begins to watch")
 
-// A key that is written while the server shows the present state is neither
-// where it stood before nor among what is left to show, for an instant.
+// A key that is written while the server shows the initial state is, for an
+// instant, neither at its former place nor among the keys that are left to
+// show.
 func TestThePresentStateHasEachKeyThatIsWrittenMeanwhile(t *testing.T) {
 	t.Parallel()
 	byFeed(t, func(t *testing.T, create func(testing.TB, *nats.Conn, string)) {
@@ -68,7 +69,7 @@ func TestThePresentStateHasEachKeyThatIsWrittenMeanwhile(t *testing.T) {
 			}
 			mu.Lock()
 			if len(shown) != len(keys) {
-				t.Errorf("round %d: the present state is %v", round, shown)
+				t.Errorf("round %d: the initial state is %v", round, shown)
 			}
 			mu.Unlock()
 			stop()

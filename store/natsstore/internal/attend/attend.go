@@ -1,4 +1,4 @@
-// Package attend ends the calls that wait in vain for an answer of the server.
+// Package attend ends calls whose answer will never come from the server.
 package attend
 
 import (
@@ -49,13 +49,12 @@ func (r Report) Since(before Report) error {
 	return r.Err
 }
 
-// An Attendant ends the calls that wait in vain: their connection broke, or has
-// reported that the user may not publish to the subject or hear the answer. The
-// client library would let such a call wait for its deadline, though no answer
-// will come.
+// An Attendant ends calls whose answer will never come: their connection broke,
+// or has reported that the user may not publish to the subject or receive the
+// answer. The client library would let each such call wait for its deadline.
 //
-// One timer serves all calls, for most have their answer long before the first
-// look. It is set while a call waits, and for one look more.
+// A single timer serves all calls, because most get their answer long before the
+// first look. It is set while a call waits, and for one look more.
 //
 // It is safe for concurrent use.
 type Attendant struct {
@@ -89,29 +88,33 @@ func (c canceler) GiveUp(cause error) { c(cause) }
 
 // A Call waits for its answer.
 type Call struct {
-	// Waiter is told of the end. Before is what the connection had to report
-	// before the call was sent, and Subject where it was published.
+	// Waiter receives the end of the call. Before is what the connection had to
+	// report before the call was sent, and Subject where it was published.
 	Waiter  Waiter
 	Before  Report
 	Subject string
 	// Deadline is by when it is ended. Zero: the caller sees to that.
 	Deadline time.Time
-	// Again asks once more, without an effect. The connection shows the latest
-	// denial alone, so another's may hide the call's, until this brings it
-	// back. Nil: that cannot be done.
-	Again func()
+	// refused asks the server for the call's right alone, and returns its
+	// denial, if any. The connection shows the latest denial alone, so another
+	// one may hide the call's. Nil: that cannot be asked, or has been.
+	refused func() error
 
-	hidden error     // a report that another's denial has come, after which it was asked again
-	at     time.Time // of the next look
-	wait   time.Duration
-	place  int // among the calls, from 1 on; 0: not among them
+	at    time.Time // of the next look
+	wait  time.Duration
+	place int // among the calls, from 1 on; 0: not among them
 }
 
-// Begin attends to a call, which is to wait no longer than the returned context
-// lasts. Again is as in [Call]. The caller ends it by End.
-func (a *Attendant) Begin(parent context.Context, before Report, subject string, again func()) (context.Context, *Call) {
+// Begin attends to a call, which waits no longer than the returned context
+// lasts. Refused, if not nil, asks the server for the call's right alone and
+// returns its denial, if any. Begin calls it once at most, on a separate
+// goroutine. The caller ends the call by End.
+func (a *Attendant) Begin(parent context.Context, before Report, subject string, refused func(context.Context) error) (context.Context, *Call) {
 	ctx, cancel := context.WithCancelCause(parent)
-	call := &Call{Waiter: canceler(cancel), Before: before, Subject: subject, Again: again}
+	call := &Call{Waiter: canceler(cancel), Before: before, Subject: subject}
+	if refused != nil {
+		call.refused = func() error { return refused(ctx) }
+	}
 	a.Attend(call)
 	return ctx, call
 }
@@ -165,8 +168,8 @@ func (a *Attendant) attend() {
 	}
 }
 
-// due returns the cancellations of the calls that wait in vain, and the
-// repetitions of those whose denial may be hidden.
+// due returns the cancellations of the calls that wait without hope, and the
+// questions for those whose denial may be hidden.
 func (a *Attendant) due() (acts []func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -174,23 +177,24 @@ func (a *Attendant) due() (acts []func()) {
 	if len(a.calls) == 0 {
 		return nil
 	}
-	now, seen, again := time.Now(), a.look(), false
+	now, seen := time.Now(), a.look()
 	for _, call := range a.calls {
 		if now.Before(call.at) {
 			continue
 		}
-		wait := min(2*call.wait, rarest)
 		if cause := call.vain(seen, now, a.inbox); cause != nil {
 			acts = append(acts, func() { call.Waiter.GiveUp(cause) })
-		} else if call.mayBeHidden(seen) {
-			// One after the other, and soon: each denial hides the one before.
-			wait = FirstLook
-			if !again {
-				again, call.hidden = true, seen.Err
-				acts = append(acts, call.Again)
-			}
+		} else if call.refused != nil && errors.Is(seen.Since(call.Before), nats.ErrPermissionViolation) {
+			refused := call.refused
+			call.refused = nil // a right that the user has is not asked for twice
+			ask := a.guard(func() {
+				if denied := refused(); denied != nil {
+					call.Waiter.GiveUp(fmt.Errorf("%w: %w", ErrDenied, denied))
+				}
+			})
+			acts = append(acts, func() { go ask() })
 		}
-		call.lookAfter(now, wait)
+		call.lookAfter(now, min(2*call.wait, rarest))
 	}
 	for _, call := range a.calls {
 		a.lookBy(call.at)
@@ -198,15 +202,7 @@ func (a *Attendant) due() (acts []func()) {
 	return acts
 }
 
-// mayBeHidden reports whether another's denial has come since the last time,
-// and the call can be made again.
-func (c *Call) mayBeHidden(seen Report) bool {
-	reported := seen.Since(c.Before)
-	//nolint:errorlint // as in Since
-	return c.Again != nil && reported != c.hidden && errors.Is(reported, nats.ErrPermissionViolation)
-}
-
-// vain returns why the call waits in vain, if it does.
+// vain returns the reason why no answer will come, if there is one.
 func (c *Call) vain(seen Report, now time.Time, inbox string) error {
 	switch {
 	case !seen.Connected || seen.Reconnects != c.Before.Reconnects:

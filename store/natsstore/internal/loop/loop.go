@@ -1,9 +1,9 @@
 // Package loop runs everything that a store does by itself on one goroutine,
 // and keeps that goroutine alive.
 //
-// Three things can end a goroutine or leave its work half done: a panic of
-// ours, a panic of a function that a caller gave us, and runtime.Goexit in such
-// a function. After each of them the loop goes on.
+// Three things can end a goroutine or leave its work half done: a panic in this
+// module, a panic in a caller's function, and runtime.Goexit in a caller's
+// function. After each of them the loop goes on.
 package loop
 
 import (
@@ -14,10 +14,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/internal/goid"
 	"github.com/seed-ff2cb582/leader/internal/shield"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 )
 
 const (
@@ -33,8 +33,8 @@ const (
 // A Handler does the work of a loop. The loop calls its methods one at a time,
 // and holds its lock meanwhile.
 type Handler interface {
-	// Receive handles one message. Full says that messages may have been
-	// dropped before it, for the queue had no room for them.
+	// Receive handles one message. Full reports whether messages may have been
+	// dropped before it because the queue was full.
 	Receive(m *nats.Msg, full bool)
 	// ConnStatus handles a change of the connection's status.
 	ConnStatus(st nats.Status)
@@ -43,7 +43,7 @@ type Handler interface {
 	Work(now time.Time) time.Duration
 	// Panicked notes that the loop's goroutine panicked. Restart follows.
 	Panicked(err error)
-	// Restart begins anew, for whatever was under way may be half done.
+	// Restart starts all work again, because work under way may be half done.
 	Restart()
 	// Resume takes up what a goroutine left undone that ended in a caller's
 	// function.
@@ -102,8 +102,8 @@ func (l *Loop) Lock() { l.mu.Lock() }
 // Unlock returns the loop's lock.
 func (l *Loop) Unlock() { l.mu.Unlock() }
 
-// Queue is where subscriptions deliver that bring few messages at once. What
-// finds it full is dropped.
+// Queue is the channel for subscriptions that bring few messages at once.
+// Messages that arrive while it is full are dropped.
 func (l *Loop) Queue() chan *nats.Msg { return l.in }
 
 // Push queues a message of a subscription that may bring many at once. It waits
@@ -219,8 +219,7 @@ func (l *Loop) turn() {
 	}
 }
 
-// next waits for something to happen, and returns what to do about it besides
-// work.
+// next waits for an event, and returns what to do about it in addition to work.
 func (l *Loop) next() func() {
 	select {
 	case m := <-l.in:
@@ -275,15 +274,15 @@ func (l *Loop) resume() {
 	l.Nudge()
 }
 
-// restart begins anew after a panic, after a wait that grows from one panic to
-// the next.
+// restart restarts the handler after a panic, after a wait that grows from one
+// panic to the next.
 func (l *Loop) restart() {
 	now := time.Now()
 	if now.Sub(l.restarted) > calmAfter {
 		l.restarts = 0
 	}
 	l.restarted = now
-	wait := time.NewTimer(retry.Bounded(l.restarts, restartMost))
+	wait := time.NewTimer(backoff.Policy{Initial: 25 * time.Millisecond, Max: restartMost}.Steady(l.restarts + 1))
 	defer wait.Stop()
 	l.restarts++
 	select {

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A bench is a handler that notes what it is told.
+// A bench is a handler that records what it receives.
 type bench struct {
 	*Loop
 
@@ -145,9 +145,9 @@ func TestWorkIsRepeatedWhenItIsDue(t *testing.T) {
 	})
 }
 
-// A panic leaves no watch deaf: the loop begins anew, after a wait that grows
-// from one panic to the next and is short again after a calm time.
-func TestAfterAPanicTheLoopBeginsAnew(t *testing.T) {
+// A panic leaves no watch without messages: the loop restarts after a wait that
+// grows from one panic to the next and is short again after a calm time.
+func TestLoopRestartsAfterAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, 8, nil)
 		b.receive = func(m *nats.Msg) {
@@ -190,8 +190,8 @@ func TestAfterAPanicTheLoopBeginsAnew(t *testing.T) {
 	})
 }
 
-// However a caller's function ends, the loop goes on, and whoever waits for it
-// is let go.
+// However a caller's function ends, the loop goes on, and the goroutines that
+// wait for that function are released.
 func TestACallersFunctionEndsNeitherTheLoopNorTheWait(t *testing.T) {
 	for name, f := range map[string]func(){"returns": func() {}, "panics": func() { panic("boom") }, "exits": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {

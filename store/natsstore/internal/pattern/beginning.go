@@ -15,16 +15,16 @@ const askMost = 10
 // a replica lags by some milliseconds.
 const rereadAfter = 50 * time.Millisecond
 
-// A beginning is what a view awaits before its present state is complete. The
-// replica that answers a direct get, or on which a consumer stands, may lag
-// behind, and then shows less than the store knows. Nor does a server that
-// stands alone show all by a consumer. Of a key that is written meanwhile the
-// old message is gone when its turn comes, and the new one may not count yet
-// among those that are pending. That was one of 9,000 beginnings
-// (TestThePresentStateHasEachKeyThatIsWrittenMeanwhile). So the stream's leader
-// is asked which keys there are, and those that were not shown are awaited. Only
-// those of the first answer count: so it comes to an end where further keys are
-// written without a pause.
+// A beginning records which keys a view still awaits before its current state
+// is complete. The replica that answers a direct get, or that serves a
+// consumer, may lag behind, and then shows less than the store holds. Even with
+// a server outside of a cluster, a consumer may miss a key. If the key is
+// written meanwhile, its old message is gone when its turn comes, and the new
+// one may not count yet among the pending messages. This happened in one of
+// 9,000 beginnings (TestThePresentStateHasEachKeyThatIsWrittenMeanwhile). So
+// the view asks the stream's leader which keys there are, and awaits the keys
+// that were not shown. Only the keys of the first answer count, so that the
+// beginning ends even if further keys are written without a pause.
 type beginning struct {
 	owed   map[string]struct{} // nil before the first answer
 	number int                 // of the latest question; an earlier one is void
@@ -35,10 +35,10 @@ type beginning struct {
 // void ends what is awaited. Another survey follows, or none is possible.
 func (b *beginning) void() { *b = beginning{number: b.number + 1} }
 
-// finish says that the present state is complete, as soon as it is.
+// finish reports that the current state is complete, as soon as it is.
 func (v *View) finish() {
 	v.beginning.void()
-	if v.feed == nil || !v.owner.Informed() {
+	if v.source == nil || !v.owner.Informed() {
 		v.presented(nil)
 		return
 	}
@@ -58,9 +58,10 @@ func (v *View) askKeys() {
 	})
 }
 
-// keysAre takes in which keys there are. Where the leader does not say, what
-// was shown counts as complete. A key that was shown and is gone is looked for
-// once more: the replica may not have heard of its end.
+// keysAre takes the keys that exist according to the stream's leader. If the
+// leader did not answer, the keys that were shown count as complete. If a key
+// was shown and the leader no longer has it, the current state is read once
+// more: the replica may not have received the deletion yet.
 func (v *View) keysAre(state wire.State, ok bool) {
 	b, owed := &v.beginning, make(map[string]struct{})
 	for key := range state.Keys() {
@@ -77,7 +78,7 @@ func (v *View) keysAre(state wire.State, ok bool) {
 	case !ok || len(owed) == 0:
 		b.void()
 		v.presented(nil)
-	case v.feed != nil && !v.feed.Consumer():
+	case v.source != nil && !v.source.Consumer():
 		b.askAt = time.Now().Add(confirmAfter)
 		v.wanted, v.nextRead = true, time.Now().Add(rereadAfter)
 	case b.asks >= askMost:

@@ -8,10 +8,10 @@ import (
 
 // A ledger holds what was delivered of each key.
 //
-// A survey is one delivery of the present state. Each has a number, by which
-// the keys that it does not show are found. What it shows of a key is believed
-// against what is known only if the next ones say the same and the stream's
-// leader does not contradict: the replica that answers may lag behind.
+// A survey is one delivery of the current state. Each survey has a number,
+// which identifies the keys that it does not show. If it contradicts the known
+// state of a key, it is believed only if the next surveys agree with it and the
+// stream's leader does not contradict: the replica that answers may lag behind.
 type ledger struct {
 	keys   map[string]*observed
 	survey uint64 // number of the latest
@@ -43,8 +43,9 @@ func (l *ledger) begin() {
 	l.doubts = false
 }
 
-// shown takes an entry that the survey shows, and reports whether it is to be
-// delivered. Repeat says that the survey delivers what is known, too.
+// shown takes an entry that the survey shows, and reports whether to deliver
+// it. Repeat means that the survey also delivers entries that are already
+// known.
 func (l *ledger) shown(e store.Entry, repeat bool) (deliver bool) {
 	k := l.keys[e.Key]
 	switch {
@@ -84,9 +85,9 @@ func (l *ledger) exceeds(state wire.State) bool {
 	return false
 }
 
-// heard takes an entry that tells of a write, and reports whether it is to be
-// delivered. An older one than what is known asks for a survey: it is a
-// straggler, or the first write to a stream that begins anew.
+// heard takes the entry of a write, and reports whether to deliver it. An entry
+// older than the known one requests a survey: it is a late message, or the
+// first write to a stream that was made again.
 func (l *ledger) heard(e store.Entry) (deliver, survey bool) {
 	k := l.keys[e.Key]
 	switch {
@@ -128,8 +129,8 @@ func (l *ledger) forget() {
 	}
 }
 
-// judge takes what the stream's leader says of the keys of which a survey
-// showed less than is known.
+// judge compares the doubted keys, of which a survey showed less than is known,
+// with the state that the stream's leader reports.
 func (l *ledger) judge(state wire.State) {
 	for key, k := range l.keys {
 		switch {
@@ -142,7 +143,7 @@ func (l *ledger) judge(state wire.State) {
 	}
 }
 
-// unjudged takes in that the stream's leader does not say.
+// unjudged notes that the stream's leader did not answer.
 func (l *ledger) unjudged() {
 	for _, k := range l.keys {
 		k.doubts.Unanswered()

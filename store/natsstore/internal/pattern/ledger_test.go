@@ -15,7 +15,7 @@ import (
 
 func at(key string, revision uint64) store.Entry { return store.Entry{Key: key, Revision: revision} }
 
-func TestASurveyDeliversWhatIsNew(t *testing.T) {
+func TestSurveyDeliversNewEntries(t *testing.T) {
 	l := newLedger()
 	l.begin()
 	if !l.shown(at("a", 1), true) || !l.shown(at("b", 2), true) || len(l.gone()) != 0 {
@@ -37,7 +37,7 @@ func TestASurveyDeliversWhatIsNew(t *testing.T) {
 	}
 }
 
-// A straggler is no reason to believe less, but one to look.
+// A late message does not replace the known state, but requests a survey.
 func TestAnOlderWriteAsksForASurvey(t *testing.T) {
 	l := newLedger()
 	l.begin()
@@ -50,7 +50,8 @@ func TestAnOlderWriteAsksForASurvey(t *testing.T) {
 	}
 }
 
-// What a write told during a survey is newer than what the survey shows.
+// A write that is heard during a survey is newer than the state that the survey
+// shows.
 func TestASurveyThatWasOvertakenRaisesNoDoubt(t *testing.T) {
 	l := newLedger()
 	l.begin()
@@ -83,7 +84,7 @@ func surveys(l *ledger, judge func(), entries ...store.Entry) int {
 	return 0
 }
 
-func TestASurveyIsBelievedAgainstWhatIsKnownIfOthersAgree(t *testing.T) {
+func TestSurveyOverridesKnownEntriesIfOthersAgree(t *testing.T) {
 	names := wire.NewNames("b", jetstream.DefaultAPIPrefix)
 	leader := func(last uint64, subjects map[string]uint64) wire.State {
 		info := &jetstream.StreamInfo{}
@@ -133,7 +134,7 @@ func TestSurveysThatTheLeaderDoesNotJudgeAreBelievedInTheEnd(t *testing.T) {
 	})
 }
 
-// Doubts that are not in a row are no doubts.
+// Doubts count only if they come in a row.
 func TestASurveyThatAgreesEndsTheDoubts(t *testing.T) {
 	l := newLedger()
 	l.begin()

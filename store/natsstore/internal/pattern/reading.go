@@ -8,21 +8,21 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/feed"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/sources"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
-// A reading is one attempt to read the present state of a view's keys. Its feed
-// is a consumer made for it, or an inbox for the answer to a direct get.
+// A reading is one attempt to read the current state of a view's keys. Its
+// source is a consumer made for it, or an inbox for the answer to a direct get.
 type reading struct {
-	view *View
-	feed *feed.Feed
+	view   *View
+	source *sources.Source
 }
 
 func (r *reading) Pattern() string { return r.view.pattern }
 
-// The survey has begun with the reading.
+// The survey started with the reading.
 func (r *reading) Begin() {}
 
 func (r *reading) Bring(e store.Entry, _ bool) { r.view.shown(e) }
@@ -32,7 +32,7 @@ func (r *reading) Complete() { r.view.Complete() }
 // The next consumer shows all once more.
 func (r *reading) Lost() {}
 
-// Readings are no subscriptions to what is republished.
+// A reading never subscribes to republished records.
 func (r *reading) Taken() {}
 
 func (r *reading) Resumed() {}
@@ -48,16 +48,17 @@ func (r *reading) Closed() {
 // read begins a reading. Each message of the answer moves its deadline on: many
 // keys may take long, and silence is what ends it.
 func (v *View) read(now time.Time) {
+	v.sources.Doubt(v.source)
 	v.deadline = now.Add(readTimeout)
 	v.Begin()
 	r := &reading{view: v}
 	// A direct get costs the server no consumer, so it is tried first.
-	byConsumer := v.byConsumer || v.owner.NoDirect()
+	byConsumer := v.ReadsByConsumer()
 	var err error
 	if byConsumer {
-		r.feed, err = v.feeds.Show(r, now)
+		r.source, err = v.sources.Show(r, now)
 	} else {
-		r.feed, err = v.feeds.Inbox(r, v.answered)
+		r.source, err = v.sources.Inbox(r, v.answered)
 	}
 	if err != nil {
 		v.owner.Report(err)
@@ -68,7 +69,7 @@ func (v *View) read(now time.Time) {
 	if byConsumer {
 		return
 	}
-	m := &nats.Msg{Subject: v.readSubject(), Reply: r.feed.Subject()}
+	m := &nats.Msg{Subject: v.ReadSubject(), Reply: r.source.Subject()}
 	if store.Wild(v.pattern) {
 		m.Data = wire.JSON(map[string][]string{"multi_last": {v.names.Stored + v.pattern}})
 	}
@@ -77,20 +78,20 @@ func (v *View) read(now time.Time) {
 	}
 }
 
-// readSubject returns where the present state is asked for. A pattern without
-// wildcards is one key, whose direct get needs no list.
-func (v *View) readSubject() string {
+// ReadSubject returns the subject of the request for the current state. A
+// pattern without wildcards is one key, whose direct get needs no list.
+func (v *View) ReadSubject() string {
 	if store.Wild(v.pattern) {
 		return v.names.DirectMany()
 	}
 	return v.names.Direct(v.pattern)
 }
 
-// endReading gives up reading the present state, or is done with it.
+// endReading gives up or completes the reading of the current state.
 func (v *View) endReading() {
 	if r := v.reading; r != nil {
 		v.reading = nil
-		v.feeds.Close(r.feed, r)
+		v.sources.Close(r.source, r)
 	}
 }
 
@@ -106,7 +107,8 @@ func (v *View) answered(m *nats.Msg) {
 		if err == nil {
 			v.shown(e)
 		}
-		// One key has one message, and no end of the answer follows it.
+		// For one key there is one message, and no end of the answer follows
+		// it.
 		if !store.Wild(v.pattern) && v.reading != nil {
 			v.Complete()
 		}
@@ -126,8 +128,8 @@ func (v *View) answered(m *nats.Msg) {
 	}
 }
 
-// copiesMost is how many readings in a row a mirror may answer before the
-// present state is read by a consumer, which no mirror does.
+// copiesMost is how many readings in a row a mirror may answer before the view
+// reads the current state by a consumer, which a mirror never serves.
 const copiesMost = 20
 
 // copied ends a reading that a mirror answers. The next may be answered by the
@@ -143,16 +145,16 @@ func (v *View) copied(err error) {
 		return
 	}
 	v.endReading()
-	v.wanted, v.nextRead = true, time.Now().Add(retry.First)
+	v.wanted, v.nextRead = true, time.Now().Add(watch.RetryFirst)
 }
 
 // unread ends a reading that failed, unless it has ended: several messages of
-// one answer may say so.
+// one answer may report the failure.
 func (v *View) unread() {
 	if v.reading == nil {
 		return
 	}
-	byConsumer := v.reading.feed.Consumer()
+	byConsumer := v.reading.source.Consumer()
 	v.endReading()
 	v.failed(byConsumer)
 }
@@ -166,7 +168,7 @@ func (v *View) failed(byConsumer bool) {
 		return
 	}
 	if denied := v.names.ConsumerViolation(v.owner.LastError(), v.pattern); denied != nil {
-		v.renounce(denied)
+		v.Renounce(denied)
 		return
 	}
 	v.retryLater()

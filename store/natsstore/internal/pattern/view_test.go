@@ -14,22 +14,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/feed"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/sources"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
-// A bench holds a view and its feeds without a connection: what they would send
-// is noted.
+// A bench holds a view and its sources without a connection: what they would
+// send is noted.
 type bench struct {
 	*View
 
-	set     *feed.Set
+	set     *sources.Set
 	watched *watch.Watch
 	subs    map[string]*nats.Subscription
-	sent    []*nats.Msg // requests of the view
-	pings   []func(bool)
-	asked   []string          // subjects of requests of the feeds
+	sent    []*nats.Msg       // requests of the view
+	tries   []func(error)     // questions of the sources for the right to subscribe
+	asked   []string          // subjects of requests of the sources
 	answers []func(*nats.Msg) // to those
 	denied  error             // as the connection reports it
 	told    []string          // what the watch heard
@@ -41,7 +41,7 @@ type bench struct {
 func newBench(t *testing.T, pattern, republished string) *bench {
 	t.Helper()
 	b := &bench{subs: make(map[string]*nats.Subscription)}
-	b.set = feed.NewSet(feed.Config{Names: wire.NewNames("b", jetstream.DefaultAPIPrefix)}, b)
+	b.set = sources.NewSet(sources.Config{Names: wire.NewNames("b", jetstream.DefaultAPIPrefix)}, b)
 	b.set.Republished(republished)
 	b.watched = watch.New(func(e store.Entry) { b.told = append(b.told, fmt.Sprintf("%s %d", e.Key, e.Revision)) }, pattern)
 	b.View = New(b, b.set, b.watched, pattern, func(err error) {
@@ -71,23 +71,20 @@ func (b *bench) Publish(m *nats.Msg) error {
 	return nil
 }
 
-func (b *bench) NewInbox() string    { return nats.NewInbox() }
-func (b *bench) InboxPrefix() string { return nats.InboxPrefix }
-func (b *bench) Waiting() bool       { return false }
-func (b *bench) Clustered() bool     { return b.clustered }
+func (b *bench) NewInbox() string { return nats.NewInbox() }
+func (b *bench) Waiting() bool    { return false }
+func (b *bench) Clustered() bool  { return b.clustered }
 func (b *bench) Informed() bool {
-	return b.clustered || b.feed != nil && b.feed.Consumer()
+	return b.clustered || b.source != nil && b.source.Consumer()
 }
-func (b *bench) NoDirect() bool       { return false }
-func (b *bench) LastError() error     { return b.denied }
-func (b *bench) Report(error)         {}
-func (b *bench) Unanswered(error)     {}
-func (b *bench) AskInVain(string)     {}
-func (b *bench) ListenInVain(string)  {}
-func (b *bench) Ping(done func(bool)) { b.pings = append(b.pings, done) }
-func (b *bench) Nudge()               {}
-func (b *bench) Call(_ any, f func()) { f() }
-func (b *bench) work()                { b.Work(time.Now().Add(time.Second), func(time.Time) {}) }
+func (b *bench) NoDirect() bool                     { return false }
+func (b *bench) LastError() error                   { return b.denied }
+func (b *bench) Report(error)                       {}
+func (b *bench) Unanswered(error)                   {}
+func (b *bench) Refused(_ string, done func(error)) { b.tries = append(b.tries, done) }
+func (b *bench) Nudge()                             {}
+func (b *bench) Call(_ any, f func())               { f() }
+func (b *bench) work()                              { b.Work(time.Now().Add(time.Second), func(time.Time) {}) }
 
 func (b *bench) AskLeader(_ string, done func(wire.State, bool)) { b.leader = append(b.leader, done) }
 
@@ -130,7 +127,6 @@ var end = nats.Header{wire.HeaderStatus: {wire.StatusEnd}, wire.HeaderPending: {
 // They must not become names of groups, on terminals and in paths.
 func TestSubjectsThatAreNoKeysAreNotDelivered(t *testing.T) {
 	b := newBench(t, ">", "leader.b.")
-	b.Release()
 	b.work()
 	for i, key := range []string{"a\x1b[2J", "é", "<b>", strings.Repeat("x", store.MaxKey+1), "a"} {
 		b.read(stored(key, i+1))
@@ -140,18 +136,8 @@ func TestSubjectsThatAreNoKeysAreNotDelivered(t *testing.T) {
 	b.hears(t, "in all", "a 5", "a 14", "present")
 }
 
-func TestAViewReadsOnceItsFeedIsAllowed(t *testing.T) {
+func TestAViewReadsThePresentState(t *testing.T) {
 	b := newBench(t, "x.*", "leader.b.")
-	b.work()
-	if len(b.sent) != 0 || !b.Held() {
-		t.Fatal("it reads before that is known")
-	}
-	b.Hold() // the feed became another one meanwhile
-	b.Release()
-	if !b.Held() {
-		t.Fatal("it is not asked of the next feed whether that is allowed")
-	}
-	b.Release()
 	b.work()
 	if len(b.sent) != 1 || b.sent[0].Subject != "$JS.API.DIRECT.GET.KV_b" || string(b.sent[0].Data) != `{"multi_last":["$KV.b.x.*"]}` {
 		t.Fatalf("sent %+v", b.sent)
@@ -181,7 +167,6 @@ func TestAViewReadsOnceItsFeedIsAllowed(t *testing.T) {
 func TestThePresentStateIsReadNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, "x.*", "leader.b.")
-		b.Release()
 		b.work()
 		b.read(stored("x.1", 5))
 		b.read(end)
@@ -212,7 +197,6 @@ func TestThePresentStateIsReadNowAndThen(t *testing.T) {
 // hears that, and of each key with its next write.
 func TestTheOtherWayOfReadingIsTried(t *testing.T) {
 	b := newBench(t, "x.*", "leader.b.")
-	b.Release()
 	b.work()
 	b.read(nats.Header{wire.HeaderStatus: {"413"}, wire.HeaderDescription: {"Too Many Results"}})
 	b.work()
@@ -220,10 +204,7 @@ func TestTheOtherWayOfReadingIsTried(t *testing.T) {
 		t.Fatalf("asked %q", b.asked)
 	}
 	b.denied = fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, b.asked[0])
-	if err := b.Denied(b.denied); err != nil {
-		t.Fatalf("a view that may still listen ended: %v", err)
-	}
-	b.Unreadable(b.denied)
+	b.Renounce(b.denied)
 	b.hears(t, "denied", "unreadable")
 	b.work()
 	if len(b.sent)+len(b.asked) != 2 {
@@ -232,33 +213,71 @@ func TestTheOtherWayOfReadingIsTried(t *testing.T) {
 	live := b.subs["leader.b.x.*"]
 	b.set.Receive(&nats.Msg{Sub: live, Subject: "leader.b.x.1", Header: stored("x.1", 7)})
 	b.hears(t, "a write", "x.1 7")
-	denied := fmt.Errorf("%w: Permissions Violation for Subscription to %q", nats.ErrPermissionViolation, "leader.b.x.*")
-	if err := b.Denied(denied); !errors.Is(err, denied) {
-		t.Errorf("it may not listen: %v", err)
+}
+
+// A direct get that the user may not make has no answer.
+func TestADirectGetThatIsRefusedIsNotAwaited(t *testing.T) {
+	b := newBench(t, "x.*", "leader.b.")
+	b.work()
+	b.ReadByConsumer()
+	b.work()
+	if len(b.sent) != 1 || len(b.asked) != 1 || b.asked[0] == "" {
+		t.Errorf("sent %d, asked %q", len(b.sent), b.asked)
 	}
 }
 
-// The program may answer requests of others on the connection, to inboxes like
-// ours. That it may not says nothing of what a view hears.
-func TestADeniedReplyLeavesAViewAlone(t *testing.T) {
-	for _, republished := range []string{"", "leader.b."} {
-		b := newBench(t, "x.*", republished)
-		b.Release()
+// A user who may not read has no surveys, but must still learn that the server
+// took the subscription away.
+func TestAViewThatMayNotReadFindsThatItsSubscriptionWasTakenAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "x.*", "leader.b.")
 		b.work()
-		b.denied = fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, nats.NewInbox())
-		if err := b.Denied(b.denied); err != nil {
-			t.Errorf("republished as %q: %v", republished, err)
+		b.Renounce(errors.New("denied"))
+		b.hears(t, "at first", "unreadable")
+		b.denied = fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, "elsewhere")
+		for range 3 {
+			time.Sleep(surveyEvery)
+			b.work()
 		}
-		b.Unreadable(b.denied)
-		b.hears(t, "denied")
-	}
+		if len(b.tries) != 1 {
+			t.Fatalf("%d questions", len(b.tries))
+		}
+		b.tries[0](b.denied)
+		b.hears(t, "later", "unreadable")
+		time.Sleep(surveyEvery)
+		b.work()
+		if len(b.tries) != 2 {
+			t.Fatal("it is not asked for again")
+		}
+	})
+}
+
+// If a survey shows an entry that the subscription did not bring because the
+// server took the subscription away, an error follows the current state.
+func TestASurveyFindsThatTheSubscriptionWasTakenAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "x.*", "leader.b.")
+		b.work()
+		b.read(stored("x.1", 5))
+		b.read(end)
+		b.hears(t, "at first", "x.1 5", "present")
+		b.denied = fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, "elsewhere")
+		time.Sleep(surveyEvery)
+		b.work()
+		if len(b.tries) != 1 {
+			t.Fatalf("%d questions", len(b.tries))
+		}
+		b.tries[0](b.denied)
+		b.read(stored("x.1", 6))
+		b.read(end)
+		b.hears(t, "later", "unreadable", "x.1 6")
+	})
 }
 
 // A reading without an answer is given up, and the consumer that follows it
 // when it can not be made.
 func TestAReadingWithoutAnAnswerIsRepeated(t *testing.T) {
 	b := newBench(t, "x.*", "leader.b.")
-	b.Release()
 	b.work()
 	late := time.Now().Add(time.Minute)
 	b.Work(late, func(time.Time) {}) // gives the direct get up
@@ -276,21 +295,20 @@ func TestAReadingWithoutAnAnswerIsRepeated(t *testing.T) {
 	b.watched.Stop()
 	b.Stop()
 	if b.set.Receive(&nats.Msg{Sub: b.subs["leader.b.x.*"]}) {
-		t.Error("its feed outlived it")
+		t.Error("its source outlived it")
 	}
 }
 
-// A consumer that brings the writes brings the present state, too.
+// A consumer that brings the writes brings the current state, too.
 func TestTheConsumerOfAViewShowsThePresentState(t *testing.T) {
 	b := newBench(t, "x.*", "")
-	b.Release()
 	b.set.Work(time.Now(), func(time.Time) {})
 	b.work()
 	if len(b.asked) != 1 || len(b.sent) != 0 {
 		t.Fatalf("asked %q, sent %d", b.asked, len(b.sent))
 	}
 	b.answers[0](&nats.Msg{Data: []byte(`{"num_pending":1}`)})
-	inbox := b.feed.Subject()
+	inbox := b.source.Subject()
 	b.set.Receive(&nats.Msg{Sub: b.subs[inbox], Subject: "$KV.b.x.1", Reply: "$JS.ACK.KV_b.c.1.5.1.1700000000000000000.0"})
 	b.hears(t, "from the consumer", "x.1 5")
 	b.leads(t, "x.1", "x.2") // of which the old message went meanwhile
@@ -308,26 +326,24 @@ func TestTheConsumerOfAViewShowsThePresentState(t *testing.T) {
 
 // consumed brings one message of the view's consumer.
 func (b *bench) consumed(key string, revision, number, pending int) {
-	inbox := b.feed.Subject()
+	inbox := b.source.Subject()
 	b.set.Receive(&nats.Msg{
 		Sub: b.subs[inbox], Subject: "$KV.b." + key, Reply: fmt.Sprintf("$JS.ACK.KV_b.c.1.%d.%d.1700000000000000000.%d", revision, number, pending),
 	})
 }
 
-// lagging is a view whose consumer stands on a replica that has one of two
-// keys.
+// lagging is a view whose consumer is on a replica that has one of two keys.
 func lagging(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, "x.*", "")
 	b.clustered = true
-	b.Release()
 	b.set.Work(time.Now(), func(time.Time) {})
 	b.answers[0](&nats.Msg{Data: []byte(`{"num_pending":1}`)})
 	b.consumed("x.1", 5, 1, 0)
 	return b
 }
 
-// What a replica that lags shows first is not all that the store knows.
+// The first entries from a replica that lags are not all that the store holds.
 func TestThePresentStateIsNotCompleteBeforeTheLeadersKeysHaveCome(t *testing.T) {
 	b := lagging(t)
 	b.hears(t, "from the replica", "x.1 5")
@@ -357,7 +373,6 @@ func TestThePresentStateIsWhatTheReplicaShowsWhereTheLeaderDoesNotSay(t *testing
 // no leader that would contradict.
 func TestAKeyIsNotGoneWhileTheStreamHasNoLeader(t *testing.T) {
 	b := newBench(t, "x.*", "leader.b.")
-	b.Release()
 	b.work()
 	b.read(stored("x.1", 5))
 	b.read(end)
@@ -389,9 +404,9 @@ func TestAKeyThatTheLeaderHasNoMoreIsNotWaitedFor(t *testing.T) {
 	b.hears(t, "the key is gone", "present")
 }
 
-// An answer about the time before an interruption says nothing of that after
-// it.
-func TestAnAnswerFromBeforeAnInterruptionCompletesNothing(t *testing.T) {
+// An answer from before an interruption does not complete the current state
+// after it.
+func TestAnswerFromBeforeAnInterruptionDoesNotCompleteTheWatch(t *testing.T) {
 	b := lagging(t)
 	b.StartOver()
 	b.leads(t, "x.1")
@@ -415,7 +430,7 @@ func TestAConsumerThatOwesForTooLongIsReplaced(t *testing.T) {
 // A replica that lags may show a key that is gone: it is looked at once more.
 func TestAKeyThatTheLeaderHasNoMoreIsLookedAtAgain(t *testing.T) {
 	b := lagging(t)
-	b.consumed("x.9", 9, 2, 0) // later than what the leader told
+	b.consumed("x.9", 9, 2, 0) // later than the state that the leader reported
 	b.leads(t, "x.2")
 	b.consumed("x.2", 6, 3, 0)
 	b.hears(t, "complete", "x.1 5", "x.9 9", "x.2 6", "present")
@@ -431,7 +446,7 @@ func TestAKeyThatTheLeaderHasNoMoreIsLookedAtAgain(t *testing.T) {
 	b.hears(t, "without it", "x.2 6", "x.9 9")
 }
 
-func TestAWriteAfterTheLeadersAnswerIsNoReasonToLookAgain(t *testing.T) {
+func TestWriteAfterTheLeadersAnswerCausesNoFurtherLook(t *testing.T) {
 	b := lagging(t)
 	b.consumed("x.9", 9, 2, 0)
 	b.leads(t, "x.1")
@@ -443,11 +458,11 @@ func TestAWriteAfterTheLeadersAnswerIsNoReasonToLookAgain(t *testing.T) {
 	}
 }
 
-// A view that joins the consumer of the whole bucket while that shows the
-// present state has missed a part of it.
+// A view that joins the consumer of the whole bucket while it shows the current
+// state has missed a part of that state.
 func TestAViewThatJoinsAConsumerMidwayIsNotComplete(t *testing.T) {
 	b := &bench{subs: make(map[string]*nats.Subscription)}
-	b.set = feed.NewSet(feed.Config{Names: wire.NewNames("b", jetstream.DefaultAPIPrefix), Whole: true}, b)
+	b.set = sources.NewSet(sources.Config{Names: wire.NewNames("b", jetstream.DefaultAPIPrefix), Whole: true}, b)
 	first := New(b, b.set, watch.New(func(store.Entry) {}, ">"), ">", func(error) {})
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
@@ -464,7 +479,6 @@ func TestAViewThatJoinsAConsumerMidwayIsNotComplete(t *testing.T) {
 	}
 	b.consumed("x.2", 6, 2, 0)
 	b.hears(t, "half of it", "x.2 6")
-	b.Release()
 	b.work()
 	b.set.Work(time.Now(), func(time.Time) {}) // another consumer, which shows all
 	b.answers[1](&nats.Msg{Data: []byte(`{"num_pending":2}`)})
@@ -481,7 +495,6 @@ func TestAViewThatJoinsAConsumerMidwayIsNotComplete(t *testing.T) {
 func TestADirectGetOfAReplicaThatLagsIsRepeated(t *testing.T) {
 	b := newBench(t, "x.*", "leader.b.")
 	b.clustered = true
-	b.Release()
 	b.work()
 	b.read(stored("x.1", 5))
 	b.read(end)
@@ -500,7 +513,6 @@ func TestADirectGetOfAReplicaThatLagsIsRepeated(t *testing.T) {
 func TestADirectGetIsRepeatedForAsLongAsAReplicaLags(t *testing.T) {
 	b := newBench(t, "x.*", "leader.b.")
 	b.clustered = true
-	b.Release()
 	b.work()
 	for range 2 * askMost {
 		b.read(stored("x.1", 5))

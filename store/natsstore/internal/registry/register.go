@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
@@ -20,25 +19,24 @@ type register struct {
 	doubts watch.Doubts
 	least  uint64 // what the stream's leader named: an older state is a copy's that lags
 
-	holds     int       // how many have put off its reads
 	failures  int       // of reads, in a row
 	nextRead  time.Time // not before
 	confirmAt time.Time // when the state is confirmed; zero: no confirmation is due
-	shown     uint64    // the latest consumer that showed the present state
+	shown     uint64    // the latest consumer that showed the current state
 
 	told           time.Time // when the state was heard or read last
 	earlier, later *register // in the order of that
 
 	// Together, which saves a fifth of a register: an election has two.
 	known      bool
-	stale      bool // the present state is to be read
+	stale      bool // the current state is to be read
 	reading    bool // and is being read
-	unreadable bool // the user may not read; only the source tells the state
+	unreadable bool // the user may not read; only the source delivers the state
 	confirm    bool // the next successful read is to be confirmed
 	spare      bool // the read is due unless a new consumer comes first
 	check      bool // the read is due only since nothing was heard for long
 
-	alone uint8 // reads in a row that found too little, and the leader did not say
+	alone uint8 // reads in a row that found too little while the leader did not answer
 }
 
 // An order of registers goes through them: there may be 20,000, and an element
@@ -75,8 +73,8 @@ func (g *Registry) toRead(r *register) {
 	g.unsettled[r] = struct{}{}
 }
 
-// missed notes that something may have been missed. The present state is read,
-// and delivered to every watch even if it is the known one.
+// missed notes that something may have been missed. The registry reads the
+// current state, and delivers it to every watch even if it is the known one.
 func (g *Registry) missed(r *register) {
 	r.nextRead, r.failures, r.confirm = time.Time{}, 0, true
 	g.toRead(r)
@@ -94,7 +92,7 @@ func (g *Registry) refresh(r *register, now time.Time, due func(time.Time)) {
 		}
 	}
 	switch {
-	case !r.stale || r.reading || r.unreadable || r.holds > 0:
+	case !r.stale || r.reading || r.unreadable:
 	case now.Before(r.nextRead):
 		due(r.nextRead)
 	case g.reads < g.readsMost: // else an answer brings the loop back here
@@ -106,6 +104,7 @@ func (g *Registry) refresh(r *register, now time.Time, due func(time.Time)) {
 }
 
 func (g *Registry) read(r *register, now time.Time) {
+	g.sources.DoubtFor(r.key)
 	r.stale, r.reading = false, true
 	g.reads++
 	late, stream, check := false, g.stream, r.check
@@ -135,7 +134,7 @@ func (g *Registry) read(r *register, now time.Time) {
 
 func (g *Registry) retry(r *register) {
 	g.toRead(r)
-	r.nextRead = time.Now().Add(retry.After(r.failures))
+	r.nextRead = time.Now().Add(watch.RetryAfter(r.failures))
 	r.failures++
 }
 
@@ -153,16 +152,16 @@ func (g *Registry) found(r *register, e store.Entry) {
 	g.believe(r, e)
 }
 
-// A finding is a read that may have been answered by a copy that lags: it shows
-// nothing, or less than the stream's leader has named. Which stream finds
-// nothing the server does not tell.
+// A finding is a read that a lagging copy may have answered: it shows nothing,
+// or less than the revision that the stream's leader has named. An answer "not
+// found" does not name the stream that gave it.
 type finding struct {
 	r *register
 	e store.Entry
 }
 
-// aloneMost is how many such reads in a row are believed where the stream's
-// leader does not say.
+// aloneMost is how many such reads in a row are believed if the stream's leader
+// does not answer.
 const aloneMost = 8
 
 // ask asks the stream's leader about the findings, about all that come
@@ -207,7 +206,7 @@ func (g *Registry) judge(f finding, state wire.State, told bool) {
 		r.alone++
 		if r.alone < aloneMost {
 			g.toRead(r)
-			r.nextRead = time.Now().Add(retry.First)
+			r.nextRead = time.Now().Add(watch.RetryFirst)
 			return
 		}
 	case !erased && (e.Revision == 0 || state.LastSequence >= r.least):
@@ -225,7 +224,7 @@ func (g *Registry) believe(r *register, e store.Entry) {
 		g.sources.Owes(r.key)
 	}
 	if !g.sources.Brings(r.key) {
-		// Nothing will tell of changes until the source stands.
+		// No source reports changes until the key's source is ready.
 		g.toRead(r)
 		r.nextRead, r.spare = time.Now().Add(g.pollEvery()), true
 	} else if r.confirm {
@@ -238,8 +237,9 @@ func (g *Registry) believe(r *register, e store.Entry) {
 	g.observe(r, e)
 }
 
-// foundLate handles the state that a read brought which counted as lost. The
-// one that stands for it decides; meanwhile nobody waits for what is known.
+// foundLate handles the state from a read that had counted as lost. The read
+// that replaced it decides; meanwhile the watches get the late state if it is
+// not older than the known one.
 func (g *Registry) foundLate(r *register, e store.Entry) {
 	if !r.known || e.Revision >= r.entry.Revision {
 		g.observe(r, e)
@@ -307,7 +307,7 @@ func (g *Registry) doubt(r *register, e store.Entry) {
 		}
 		erased := e.Revision == 0 && !state.Has(r.key)
 		if !erased && state.LastSequence >= r.entry.Revision {
-			// The replica lags. What is known was stored, and what is newer
+			// The replica lags. The known state was stored, and newer writes
 			// will follow.
 			g.observe(r, r.entry)
 		}
@@ -335,8 +335,8 @@ func (g *Registry) heard(r *register, e store.Entry) {
 	}
 }
 
-// overtaken handles a write that is older than what is known: a straggler, or
-// the first to a stream that begins anew.
+// overtaken handles a write that is older than the known state: a late message,
+// or the first write to a stream that was made again.
 //
 // A read decides which. Messages do not, however many: a read shows at once
 // what a busy source has yet to deliver. A user that may not read has nothing
@@ -351,9 +351,9 @@ func (g *Registry) overtaken(r *register, e store.Entry) {
 	}
 }
 
-// Shown handles what a new consumer shows first: the present state, which those
-// who wait for it hear even if it is the known one. The consumer's number tells
-// it from others.
+// Shown handles an entry of the current state, which a new consumer shows
+// first. The watches that wait for the key receive it even if it is the known
+// one. The number identifies the consumer.
 func (g *Registry) Shown(e store.Entry, consumer uint64) {
 	r := g.keys[e.Key]
 	if r == nil {
@@ -367,9 +367,9 @@ func (g *Registry) Shown(e store.Entry, consumer uint64) {
 	g.heard(r, e)
 }
 
-// Complete handles the end of the present state that a new consumer shows. A
-// key that it did not show, and that was not known to be absent, may be gone:
-// it is read.
+// Complete handles the end of the current state that a new consumer shows. If
+// the consumer did not show the key, and it was not known to be absent, the key
+// may be gone: it is read.
 func (g *Registry) Complete(key string, consumer uint64) {
 	r := g.keys[key]
 	if r == nil {
@@ -398,6 +398,6 @@ func (g *Registry) Lost(key string, shared bool) {
 	}
 	g.missed(r)
 	if shared {
-		r.nextRead, r.spare = time.Now().Add(retry.Most), true
+		r.nextRead, r.spare = time.Now().Add(watch.RetryMost), true
 	}
 }

@@ -1,11 +1,11 @@
 // Package registry knows the latest state of each key that somebody watches,
 // and who is to hear of it.
 //
-// Two things tell a key's state: a source, which brings its writes, and reads,
-// which show its present state. The registry decides which keys are to be read
-// and when, what of a state is believed, and who has heard it. It neither sends
-// nor subscribes: its [Owner] reads for it, and its [Sources] know what is
-// heard.
+// A key's state comes from two places: a source, which brings its writes, and
+// reads, which show its current state. The registry decides which keys are to
+// be read and when, which states are believed, and which watches have received
+// them. It neither sends nor subscribes: its [Owner] reads for it, and its
+// [Sources] know which writes are brought.
 package registry
 
 import (
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
@@ -27,25 +26,28 @@ const (
 	confirmAfter = 500 * time.Millisecond
 	// pollMost is how many keys without a source are read in a second.
 	pollMost = 500
-	// silenceMost is for how long a source that may lose writes without a trace
-	// is believed that there was none. A pause is written once, and nothing
-	// that follows would tell of it.
+	// silenceMost is how long the registry trusts silence of a source that may
+	// lose writes without a trace. The record of a pause is written once, so
+	// that no later write would show its loss.
 	silenceMost = 30 * time.Second
 	// checkMost is how many keys are read in a second since they were silent.
 	checkMost = 100
 )
 
-// Sources say what is known of the sources of keys.
+// Sources report what is known of the sources of keys.
 type Sources interface {
 	// Brings reports whether the key's writes are brought, as far as anyone
 	// knows.
 	Brings(key string) bool
 	// Lossy reports whether writes of a key may be lost although they are
-	// brought, since the source has begun only now.
+	// brought, because its source is new.
 	Lossy(key string) bool
 	// Traceless reports whether writes of a key may be lost without a trace for
-	// as long as its source stands.
+	// as long as its source exists.
 	Traceless(key string) bool
+	// DoubtFor has it found out whether the source was taken away, if that may
+	// be.
+	DoubtFor(key string)
 	// Owes notes that a read showed a write of the key which its source has not
 	// brought.
 	Owes(key string)
@@ -53,8 +55,8 @@ type Sources interface {
 
 // An Owner does for a registry what takes a connection.
 type Owner interface {
-	// Read asks for the key's present state. The answer goes to done; not ok
-	// means that there is none. One that comes late after all goes there, too.
+	// Read asks for the key's current state. The answer goes to done; not ok
+	// means that no answer came. A late answer also goes to done.
 	Read(key string, now time.Time, done func(e store.Entry, ok bool))
 	// AskLeader asks the stream's leader for the state of the keys that match a
 	// pattern, and calls Forget where that is another stream than the one
@@ -76,11 +78,11 @@ type Registry struct {
 	sources   Sources
 	keys      map[string]*register
 	unsettled map[*register]struct{} // to be read or to be confirmed
-	silent    order                  // all registers; those of which nothing was heard for longest come first
+	silent    order                  // all registers; the longest without news comes first
 	nextCheck time.Time              // of a key that was silent; not before
 	reads     int                    // under way
 	readsMost int                    // at once
-	begun     int                    // first states that watches were told so far
+	begun     int                    // first states that watches received so far
 	stream    int                    // how often it turned out to be another one
 	doubtful  []finding              // of which the stream's leader is to be asked
 	asking    bool                   // it is being asked
@@ -127,7 +129,7 @@ func (g *Registry) Remove(w *watch.Watch, key string) (unwatched bool) {
 	return true
 }
 
-// Begun returns how many first states watches were told so far.
+// Begun returns how many first states watches have received so far.
 func (g *Registry) Begun() int { return g.begun }
 
 // Keys returns the keys that are watched.
@@ -160,7 +162,10 @@ func (g *Registry) check(now time.Time, due func(time.Time)) {
 			due(at)
 			return
 		}
-		g.spoke(r, now) // or else it would be asked for all the time
+		g.spoke(r, now)   // otherwise it would be asked for all the time
+		if r.unreadable { // no read doubts the source
+			g.sources.DoubtFor(r.key)
+		}
 		if !r.stale && !r.reading && g.sources.Traceless(r.key) {
 			g.toRead(r)
 			r.check = true
@@ -169,15 +174,15 @@ func (g *Registry) check(now time.Time, due func(time.Time)) {
 	}
 }
 
-// spoke notes that the key's present state was told, or is asked for.
+// spoke notes that the key's current state was received, or is asked for.
 func (g *Registry) spoke(r *register, now time.Time) {
 	r.told = now
 	g.silent.remove(r)
 	g.silent.push(r)
 }
 
-// Read has a key read, for somebody has found it in a state that nobody told
-// of. It reports whether the key is watched.
+// Read schedules a read of a key that a call found in a state which no source
+// brought. It reports whether the key is watched.
 func (g *Registry) Read(key string) (watched bool) {
 	r := g.keys[key]
 	if r != nil {
@@ -186,8 +191,8 @@ func (g *Registry) Read(key string) (watched bool) {
 	return r != nil
 }
 
-// Named notes at which revision the stream's leader says that a key stands: a
-// read that shows less comes from a copy that lags.
+// Named notes the revision at which the stream's leader has a key: a read that
+// shows less comes from a copy that lags.
 func (g *Registry) Named(key string, revision uint64) {
 	if r := g.keys[key]; r != nil {
 		r.least = max(r.least, revision)
@@ -227,9 +232,9 @@ func (g *Registry) Reconnected() {
 	}
 }
 
-// Forget drops what is known: the stream is another one, whose revisions may
-// begin anew. What is known must not be taken for what a lagging replica of
-// this stream does not show yet.
+// Forget drops the known state: the stream is another one, whose revisions may
+// start again. Otherwise the registry would take states of the old stream for
+// writes that a lagging replica of this stream does not show yet.
 func (g *Registry) Forget() {
 	g.stream++
 	for _, r := range g.keys {
@@ -238,7 +243,7 @@ func (g *Registry) Forget() {
 }
 
 // Renounce gives up reading a key that the user may not read. Only its source
-// tells its state.
+// delivers its state.
 func (g *Registry) Renounce(key string) {
 	r := g.keys[key]
 	if r == nil || r.unreadable {
@@ -248,26 +253,6 @@ func (g *Registry) Renounce(key string) {
 	for _, w := range slices.Clone(r.watches) {
 		w.Received(key)
 		w.Begin()
-	}
-}
-
-// Renounced reports whether Renounce gave up reading the key.
-func (g *Registry) Renounced(key string) bool {
-	r := g.keys[key]
-	return r != nil && r.unreadable
-}
-
-// Hold puts off the reads of a key, until as many calls of Release.
-func (g *Registry) Hold(key string) {
-	if r := g.keys[key]; r != nil {
-		r.holds++
-	}
-}
-
-// Release ends what a Hold began.
-func (g *Registry) Release(key string) {
-	if r := g.keys[key]; r != nil {
-		r.holds--
 	}
 }
 
@@ -285,5 +270,5 @@ func (g *Registry) Resume() {
 // pollEvery is how often a key without a source is read. All together must not
 // become the load that keeps their sources from standing.
 func (g *Registry) pollEvery() time.Duration {
-	return max(retry.Most, time.Duration(len(g.keys))*time.Second/pollMost)
+	return max(watch.RetryMost, time.Duration(len(g.keys))*time.Second/pollMost)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
@@ -26,6 +25,7 @@ type bench struct {
 	lossy   bool
 	traces  bool // the source loses nothing without a trace
 	owed    []string
+	doubted []string
 	heard   []uint64 // revisions, as the watch of the key k heard them
 }
 
@@ -45,6 +45,7 @@ func (b *bench) Call(_ any, f func())   { f() }
 func (b *bench) Brings(string) bool     { return b.brings }
 func (b *bench) Lossy(string) bool      { return b.lossy }
 func (b *bench) Traceless(string) bool  { return !b.traces }
+func (b *bench) DoubtFor(key string)    { b.doubted = append(b.doubted, key) }
 func (b *bench) Owes(key string)        { b.owed = append(b.owed, key) }
 func (b *bench) deliver(e store.Entry)  { b.heard = append(b.heard, e.Revision) }
 func (b *bench) register() *register    { return b.keys["k"] }
@@ -94,7 +95,7 @@ func leader(last uint64, has bool) wire.State {
 
 // A read shows at once what a busy source delivers one by one: its stragglers
 // are not the writes to another stream. For who may not read, they are.
-func TestStragglersOfABusyFeedAreNoLostWrites(t *testing.T) {
+func TestStragglersOfABusySourceAreNoLostWrites(t *testing.T) {
 	for _, unreadable := range []bool{false, true} {
 		b := newBench()
 		b.watch(14)
@@ -114,8 +115,8 @@ func TestStragglersOfABusyFeedAreNoLostWrites(t *testing.T) {
 	}
 }
 
-// A server that answers later than a read waits is believed what it says, and
-// the read that stands for the lost one decides.
+// If a server answers a read after its timeout, the answer is believed, and the
+// read that replaced the lost one decides.
 func TestALateAnswerIsAStateUntilTheNextReadDecides(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -148,8 +149,8 @@ func TestALateAnswerIsAStateUntilTheNextReadDecides(t *testing.T) {
 	}
 }
 
-// What the store does after each message must not grow with the number of keys:
-// only those that are to be read or to be confirmed are looked at.
+// The store's work after each message must not grow with the number of keys: it
+// only looks at the keys that are to be read or confirmed.
 func TestRegistersAtRestAreNotLookedAt(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
@@ -179,7 +180,7 @@ func TestRegistersAtRestAreNotLookedAt(t *testing.T) {
 
 // A message that a broken route took with it is not repeated, and the next
 // write of its key may never come.
-func TestAKeyOfWhichNothingIsHeardIsReadNowAndThen(t *testing.T) {
+func TestSilentKeyIsReadPeriodically(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		b.watch(5)
@@ -218,7 +219,7 @@ func TestAKeyOfWhichNothingIsHeardIsReadNowAndThen(t *testing.T) {
 	})
 }
 
-// Whoever waits for a read that was begun in vain has it repeated.
+// A watch that waits for a read gets the read repeated if it failed.
 func TestAReadThatSomebodyWaitsForIsRepeatedAlsoWhereItWasACheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -282,8 +283,8 @@ func TestKeysThatAreSilentAreReadOneByOne(t *testing.T) {
 	})
 }
 
-// A consumer that was lost and made anew brings the present state, so that the
-// keys need not be read besides.
+// A consumer that was lost and made again brings the current state, so the keys
+// need not be read as well.
 func TestTheNextConsumerShowsThePresentState(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -336,8 +337,8 @@ func TestAKeyIsReadUntilItsConsumerNamesIt(t *testing.T) {
 	}
 }
 
-// What a read shows and the source does not bring is a sign that the source is
-// lost.
+// A read that shows a write which the source does not bring is a sign that the
+// source is lost.
 func TestAWriteThatAReadShowsIsOwed(t *testing.T) {
 	b := newBench()
 	b.watch(3)
@@ -389,7 +390,7 @@ func TestALaggingReplicaIsNotBelieved(t *testing.T) {
 
 // While the servers of a cluster are restarted one by one, a stream has no
 // leader now and then, and a replica that lags answers all the same. A user who
-// may not ask the leader is never told anything.
+// may not ask the leader never gets an answer.
 func TestALeaderThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -410,7 +411,7 @@ func TestALeaderThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 		if after := time.Since(begun); after < watch.Leaderless || after > 2*watch.Leaderless {
 			t.Errorf("the reads were believed after %v, want %v and a few reads", after, watch.Leaderless)
 		}
-		// What is known again counts anew.
+		// A state that is known again starts a new count.
 		b.Registry.Heard(entry(7))
 		for range 10 {
 			b.Registry.Read("k")
@@ -481,7 +482,7 @@ func TestReadsAtOnceAreBounded(t *testing.T) {
 			done++
 		}
 	}
-	// One that is watched no more makes room, too.
+	// A read of a key that is no longer watched makes room, too.
 	b.Registry.Read("1")
 	b.Registry.Read("2")
 	b.work(time.Now())
@@ -505,7 +506,7 @@ func TestAFailedReadIsRepeated(t *testing.T) {
 	for range 3 {
 		b.work(time.Now().Add(time.Hour))
 		b.reading["k"](store.Entry{}, false)
-		if r := b.register(); !r.stale || time.Until(r.nextRead) <= 0 || time.Until(r.nextRead) > retry.Most {
+		if r := b.register(); !r.stale || time.Until(r.nextRead) <= 0 || time.Until(r.nextRead) > watch.RetryMost {
 			t.Fatalf("read again: %v, in %v", r.stale, time.Until(r.nextRead))
 		}
 	}
@@ -515,7 +516,7 @@ func TestAFailedReadIsRepeated(t *testing.T) {
 	}
 }
 
-// Who hears a write hears it once, and after an interruption once more.
+// A watch receives a write once, and after an interruption once more.
 func TestEachWatchHearsAStateOnce(t *testing.T) {
 	b := newBench()
 	b.watch(1)
@@ -545,7 +546,7 @@ func TestEachWatchHearsAStateOnce(t *testing.T) {
 // keeps sources from standing.
 func TestPollingOfManyKeysIsBounded(t *testing.T) {
 	b := newBench()
-	if got := b.pollEvery(); got != retry.Most {
+	if got := b.pollEvery(); got != watch.RetryMost {
 		t.Errorf("a few keys: each %v", got)
 	}
 	for i := range 5000 {
@@ -558,7 +559,7 @@ func TestPollingOfManyKeysIsBounded(t *testing.T) {
 
 // The end of a store stops all watches at once, in the midst of a delivery too,
 // and removes none.
-func TestAStoppedWatchHearsNothing(t *testing.T) {
+func TestStoppedWatchGetsNoEntries(t *testing.T) {
 	for _, watches := range []int{1, 2} {
 		b := newBench()
 		all := []*watch.Watch{b.watch(1)}
@@ -575,20 +576,19 @@ func TestAStoppedWatchHearsNothing(t *testing.T) {
 	}
 }
 
-func TestAHeldKeyIsReadWhenAllHaveReleasedIt(t *testing.T) {
+// If the server took a subscription away, it brings nothing, and the connection
+// stays up: each cause of a read also makes the registry doubt the source.
+func TestEachReadDoubtsTheSource(t *testing.T) {
 	b := newBench()
-	b.Add(watch.New(b.deliver), "k")
-	b.Hold("k")
-	b.Hold("k")
-	for held := range 2 {
-		b.work(time.Now())
-		if len(b.reading) != 0 {
-			t.Fatalf("read while %d hold it", 2-held)
-		}
-		b.Release("k")
+	b.watch(1)
+	b.Registry.Read("k")
+	b.answer(2)
+	if !slices.Equal(b.doubted, []string{"k", "k"}) {
+		t.Errorf("doubted %q", b.doubted)
 	}
-	b.work(time.Now())
-	if len(b.reading) != 1 {
-		t.Error("not read")
+	b.Renounce("k") // and of a user who may not read, the clock has
+	b.work(time.Now().Add(2 * silenceMost))
+	if len(b.doubted) != 3 || len(b.reading) != 0 {
+		t.Errorf("doubted %q, read %d", b.doubted, len(b.reading))
 	}
 }

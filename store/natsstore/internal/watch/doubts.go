@@ -3,7 +3,8 @@ package watch
 import "time"
 
 // maxDoubts is how often in a row a key may show an older state than the known
-// one before that is believed of a stream which was not made anew.
+// one before the older state is believed, for a stream which was not made
+// again.
 const maxDoubts = 4
 
 // Leaderless is how long a stream is taken to have no leader that could answer:

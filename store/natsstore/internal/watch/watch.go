@@ -1,11 +1,12 @@
-// Package watch holds what all kinds of watches have in common: whom a watch
-// tells, what it still waits for, and when an older state is to be believed.
+// Package watch holds the parts that all kinds of watches have in common: the
+// function that receives the states, the names that are still awaited, and the
+// rule when an older state is to be believed.
 package watch
 
 import "github.com/seed-ff2cb582/leader/store"
 
-// A Watch is one call of Watch or WatchPattern. It waits for the present state
-// of some names, which are keys or a pattern, and has begun once it was told of
+// A Watch is one call of Watch or WatchPattern. It waits for the current state
+// of some names, which are keys or a pattern, and is ready once it has received
 // each for the first time.
 //
 // It is not safe for concurrent use: its owner guards it.
@@ -44,7 +45,7 @@ func (w *Watch) Awaits(name string) bool {
 // never be known.
 func (w *Watch) Received(name string) { delete(w.pending, name) }
 
-// Ready is closed when the watch has begun.
+// Ready is closed when the watch has received its first states.
 func (w *Watch) Ready() <-chan struct{} { return w.ready }
 
 // Begin closes Ready if nothing is pending. It comes after the last delivery,

@@ -39,17 +39,17 @@ const (
 	StatusNoResponders = "503"
 )
 
-// NoResults is the description by which the answer to a direct get of many keys
-// says that there are none, and not that one could not be loaded.
+// NoResults is the description in the answer to a direct get of many keys if
+// there are none; another description means that a key could not be loaded.
 const NoResults = "No Results"
 
 // ErrMalformed marks a message that claims to be a stored record or an answer,
 // and is not.
 var ErrMalformed = errors.New("malformed message from the server")
 
-// tombstone reports whether the headers are those of a deletion: a marker that
-// a client wrote (delete, purge), or one that the server left at an expiry or a
-// purge (ADR-43 of nats-architecture-and-design).
+// tombstone reports whether the headers mark a deletion: a marker that a client
+// wrote (delete, purge), or one that the server left at an expiry or a purge
+// (ADR-43 of nats-architecture-and-design).
 func tombstone(h nats.Header) bool {
 	op := h.Get(HeaderOperation)
 	return op == OpDelete || op == OpPurge || op == "" && h.Get(jetstream.MarkerReasonHeader) != ""
@@ -86,11 +86,11 @@ func Consumed(key string, seq uint64, m *nats.Msg) store.Entry {
 
 // stored is the entry of a stored message.
 //
-// The server writes its answer to a request for one record wherever the request
-// says, over another record too, and asks nobody's permission. Such a message
-// has the server's headers already when it is stored, and so more sequences
-// than the server gives it when it is read (own). It is nobody's record,
-// whatever it says.
+// The server writes its answer to a request for one record to whatever subject
+// the request names, even over another record, and without a check of
+// permissions. Such a message has the server's headers already when it is
+// stored, and so more sequences than the server gives it when it is read (own).
+// It is not a record, whatever it contains.
 func stored(key string, seq uint64, value []byte, h nats.Header, own int) store.Entry {
 	if len(h.Values(jetstream.SequenceHeader)) > own {
 		return store.Entry{Key: key, Revision: seq}
@@ -128,8 +128,8 @@ func (n Names) Copied(m *nats.Msg) error {
 	return nil
 }
 
-// DirectAnswer reads the answer to a direct get of one key. Which stream says
-// that there is none, the server does not tell.
+// DirectAnswer reads the answer to a direct get of one key. An answer "not
+// found" does not name the stream that gave it.
 func (n Names) DirectAnswer(key string, m *nats.Msg) (store.Entry, error) {
 	if err := n.Copied(m); err != nil {
 		return store.Entry{}, err
@@ -194,18 +194,18 @@ func Answer(m *nats.Msg, v any) error {
 	return nil
 }
 
-// unanswered reports whether the server says that nobody takes the request.
+// unanswered reports whether the server answered that the request has no
+// responder.
 func unanswered(m *nats.Msg) bool {
 	return len(m.Data) == 0 && m.Header.Get(HeaderStatus) == StatusNoResponders
 }
 
-// ErrNotAck marks an answer to a write that says neither that it was stored nor
-// that it was refused.
-var ErrNotAck = errors.New("the answer to a write is no acknowledgement")
+// ErrNotAck marks an answer to a write that contains neither an acknowledgement
+// nor a refusal.
+var ErrNotAck = errors.New("the answer to a write is not an acknowledgement")
 
-// Named returns the revision at which the stream's leader says that the key
-// stands, in the refusal of a write that expected another. The error's text is
-// the only place where it does.
+// Named returns the revision at which the stream's leader has the key, from the
+// refusal of a write that expected another. Only the error's text contains it.
 func Named(refusal error) (revision uint64, ok bool) {
 	api, is := errors.AsType[*jetstream.APIError](refusal)
 	if !is || api.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequence {
@@ -279,13 +279,12 @@ func plainAck(data []byte) (sequence uint64, ok bool) {
 	return sequence, true
 }
 
-// Write is the message that stores a value under a key, if the key stands at
-// the expected revision.
+// Write is the message that stores a value under a key, if the key is at the
+// expected revision.
 func (n Names) Write(w store.Write) *nats.Msg { return n.NewForm().Fill(w) }
 
-// A Form is such a message, filled in anew for each write. A leader writes with
-// each heartbeat, and a message of its own each time costs as much as sending
-// it.
+// A Form is a reusable message, filled in again for each write. A leader writes
+// with each heartbeat, and a new message each time costs as much as sending it.
 //
 // It is not safe for concurrent use.
 type Form struct {
@@ -338,9 +337,10 @@ func (s *storedMessage) entry(key string) (store.Entry, error) {
 	return stored(key, s.Message.Sequence, s.Message.Data, h, 0), nil
 }
 
-// A State is what a stream's leader says of some of the stream's keys.
+// A State is the state of some of the stream's keys, as the stream's leader
+// reports it.
 type State struct {
-	// LastSequence is that of the newest message of the whole stream.
+	// LastSequence is the sequence of the newest message of the whole stream.
 	LastSequence uint64
 
 	names    Names
@@ -365,8 +365,8 @@ const maxSubjects = 100_000
 // Whole reports whether the state names all keys that match the pattern.
 func (s State) Whole() bool { return len(s.subjects) < maxSubjects }
 
-// Keys are those of which the stream holds a record. Subjects that are no keys
-// are left out, as they are where records are read.
+// Keys are the keys of which the stream holds a record. Subjects that are not
+// keys are left out, as they are where records are read.
 func (s State) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for subject, n := range s.subjects {

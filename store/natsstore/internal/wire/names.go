@@ -11,12 +11,12 @@ import (
 
 // Names are the subjects of one bucket.
 type Names struct {
-	// Bucket is the bucket's name, and Stream that of the stream behind it.
+	// Bucket is the bucket's name, and Stream the name of the stream behind it.
 	Bucket, Stream string
 	// API is the prefix of JetStream requests: $JS.API. or what replaces it.
 	API string
 	// Stored is the prefix of the subjects under which records are stored, and
-	// Put that of the subjects to which they are published.
+	// Put the prefix of the subjects to which they are published.
 	Stored, Put string
 }
 
@@ -50,6 +50,16 @@ func (n Names) Create() string { return n.API + "STREAM.CREATE." + n.Stream }
 
 // Consumers is the beginning of the subjects that make consumers.
 func (n Names) Consumers() string { return n.API + "CONSUMER.CREATE." + n.Stream + "." }
+
+// Consumer is the subject that makes a consumer of the keys that match the
+// filter, under AnyName.
+func (n Names) Consumer(filter string) string {
+	return n.Consumers() + AnyName + "." + n.Stored + filter
+}
+
+// AnyName is a consumer's name that shows whether the user may make a consumer:
+// users have rights to all names.
+const AnyName = "leader"
 
 // Republished returns the prefix under which rp republishes the bucket's
 // records, or "" if it does not republish them whole and under their key.

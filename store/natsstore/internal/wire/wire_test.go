@@ -67,9 +67,8 @@ func TestMarkersAreTombstones(t *testing.T) {
 	}
 }
 
-// What the writer of a record put into its headers must not pass for the
-// server's word, and an answer that was written over a record is nobody's
-// record.
+// Headers that the writer of a record set must not pass for the server's
+// headers, and an answer that was written over a record is not a record.
 func TestTheServersHeadersAreTheLast(t *testing.T) {
 	names := NewNames("b", jetstream.DefaultAPIPrefix)
 	msg := func(subject string, sequences ...string) *nats.Msg {
@@ -144,7 +143,7 @@ func TestOnlyAnAcknowledgementIsOne(t *testing.T) {
 	}
 }
 
-// What is read without a decoder reads the same with one.
+// An acknowledgement that is read without a decoder reads the same with one.
 func FuzzAck(f *testing.F) {
 	for _, body := range []string{
 		`{"stream":"KV_b","seq":7}`, `{"stream":"KV_b","seq":18446744073709551615}`, `{"stream":"KV_b","seq":18446744073709551616}`,
@@ -182,9 +181,9 @@ func TestEveryWriteStatesWhatItExpects(t *testing.T) {
 	}
 }
 
-// The texts are those of nats-server 2.15.2 (client.go) behind what nats.go puts
-// before them.
-func TestViolationsAreToldByActAndSubject(t *testing.T) {
+// The texts are from nats-server 2.15.2 (client.go), with the prefix that
+// nats.go adds.
+func TestViolationsAreMatchedByActAndSubject(t *testing.T) {
 	for text, act := range map[string]Act{
 		`Permissions Violation for Publish to "a.b.c"`:                                Publish,
 		`Permissions Violation for Subscription to "a.b.c"`:                           Subscribe,
@@ -209,8 +208,8 @@ func TestViolationsAreToldByActAndSubject(t *testing.T) {
 	}
 }
 
-// Who watches other keys of the bucket has other rights.
-func TestADeniedConsumerIsToldByItsFilter(t *testing.T) {
+// A user who watches other keys of the bucket has other rights.
+func TestDeniedConsumerIsIdentifiedByItsFilter(t *testing.T) {
 	n := NewNames("b", "$JS.API.")
 	for subject, filter := range map[string]string{
 		"$JS.API.CONSUMER.CREATE.KV_b.name.$KV.b.x":        "x",

@@ -29,7 +29,7 @@ type Owner interface {
 	Panicked(what string, value any, stack []byte)
 }
 
-// A Flight is a write that was begun.
+// A Flight is a write that Begin started.
 type Flight struct {
 	attend.Call
 
@@ -55,10 +55,10 @@ func (f *Flight) Cancel() {
 // GiveUp implements [attend.Waiter].
 func (f *Flight) GiveUp(cause error) { f.writes.giveUp(f, cause) }
 
-// Writes sends flights and takes in their answers. One goroutine sends. A
+// Writes sends flights and takes in their answers. A single goroutine sends. A
 // goroutine for each write would grow its stack each time, a tenth of a
-// renewal's cost. It is not the one of the watches, so that a caller's function
-// that takes its time there delays no write. The answers come to the goroutine
+// renewal's cost. It is not the goroutine of the watches, so that a slow
+// function of a caller there delays no write. The answers come to the goroutine
 // of one subscription.
 //
 // Whatever takes a flight out of the pending ones concludes it.
@@ -77,7 +77,7 @@ type Writes struct {
 	form *wire.Form
 	idle []*Flight // becomes out, empty, when that is taken
 
-	mu      sync.Mutex // guards all that follows; taken before that of the attendant
+	mu      sync.Mutex // guards all that follows; taken before the attendant's
 	sub     *nats.Subscription
 	out     []*Flight // to be sent
 	pending map[uint64]*Flight
@@ -94,8 +94,8 @@ func New(owner Owner, nc *nats.Conn, names wire.Names, attendant *attend.Attenda
 	}
 }
 
-// Begin begins a write, as [store.AsyncWriter] says. It reports false if it
-// cannot: then done is not called.
+// Begin begins a write, as [store.AsyncWriter] describes. It reports false if
+// it cannot: then done is not called.
 func (w *Writes) Begin(deadline time.Time, write store.Write, done func(revision uint64, err error)) (f *Flight, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -261,7 +261,7 @@ func (w *Writes) hurry(f *Flight) {
 	}
 }
 
-// settle concludes a flight that failed, on a goroutine of its own: it may have
+// settle concludes a flight that failed, on a separate goroutine: it may have
 // to ask the server why.
 func (w *Writes) settle(f *Flight, cause error) {
 	go w.conclude(f, func() (uint64, error) {
@@ -280,8 +280,8 @@ func (w *Writes) settle(f *Flight, cause error) {
 	})
 }
 
-// conclude tells what end returns. A panic on the way is an outcome that is not
-// known.
+// conclude reports the outcome that end returns. If end panics, the outcome is
+// unknown.
 func (w *Writes) conclude(f *Flight, end func() (uint64, error)) {
 	var rev uint64
 	err := fmt.Errorf("%w: key %q: the end of the write panicked", store.ErrUnknown, f.write.Key)

@@ -83,7 +83,8 @@ func TestAWriteThatMayNotBeSentStaysHere(t *testing.T) {
 	b.is(3, nil)
 }
 
-// What has not left may be given up without a doubt, and then never leaves.
+// A write that has not left may be given up without a doubt, and then never
+// leaves.
 func TestAWriteThatIsGivenUpBeforeItLeavesIsNotSent(t *testing.T) {
 	l := newLab(t)
 	stuck, free := l.hold("a")
@@ -156,7 +157,7 @@ func TestRetiredWritesTakeInTheirAnswersAndNoNewWrite(t *testing.T) {
 	receive(t, l.unsubscribed, "the end of the subscription")
 }
 
-// What was begun before the end is sent.
+// Writes that began before the end are sent.
 func TestWritesThatWereBegunAreSentAtTheEnd(t *testing.T) {
 	l := newLab(t)
 	stuck, free := l.hold("a")
@@ -206,7 +207,7 @@ func TestAPanicConcludesItsWriteAlone(t *testing.T) {
 // patience is the deadline of what is to happen.
 const patience = time.Minute
 
-// An owner does what its test says.
+// An owner does what its test sets.
 type owner struct {
 	sendable func(store.Write) error
 	settle   func(store.Write, error) (uint64, error)
@@ -329,7 +330,7 @@ func (l *lab) sent() message {
 	return receive(l.t, l.arrived, "a write")
 }
 
-// An outcome is what a write was told.
+// An outcome is the result that a write reported.
 type outcome struct {
 	revision uint64
 	err      error
@@ -370,7 +371,7 @@ func (f flight) is(revision uint64, want error) {
 	}
 }
 
-// once: it was told of one end, which was taken.
+// once: the write reported a single end, which was taken.
 func (f flight) once() {
 	f.t.Helper()
 	select {

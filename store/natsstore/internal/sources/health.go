@@ -1,16 +1,17 @@
-package feed
+package sources
 
 import (
 	"time"
 
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 )
 
 // Times of consumers.
 const (
-	// heartbeat is how often the server says that an idle consumer is there. It
-	// says nothing while records are delivered: most leaders renew more often
-	// than that, so that consumers which bring renewals have no heartbeats.
+	// heartbeat is how often the server reports that an idle consumer exists.
+	// It sends no heartbeat while it delivers records: most leaders renew more
+	// often than that, so that consumers which bring renewals have no
+	// heartbeats.
 	heartbeat = 2 * time.Second
 	// maxSilence is when a consumer may be lost. Then the server is asked once
 	// more. Messages that this process was too slow to read arrive before that
@@ -18,23 +19,22 @@ const (
 	maxSilence = 5 * heartbeat / 2
 	// maxDebt is for how long a consumer may owe a write that a read has shown.
 	maxDebt = time.Second
-	// renameEvery is how often the server is told of keys that came and went.
+	// renameEvery is how often the server gets the keys that came and went.
 	renameEvery = 100 * time.Millisecond
 )
 
-// A consumption is the state of a feed's consumer: whether it stands, what it
-// has delivered, and whether it may be lost.
+// A consumption is the state of a source's consumer: whether it exists, which
+// messages it has delivered, and whether it may be lost.
 type consumption struct {
 	name     string    // of the consumer
-	asked    string    // where it was asked for
 	round    uint64    // number of the consumer
 	standing bool      // it was made, and is heard
 	making   bool      // it is being made
-	renaming bool      // the server is being told of other keys
+	renaming bool      // the update of its keys is under way
 	probing  bool      // it is silent, and an answer of the server is awaited
 	delivery uint64    // number of its last message
-	present  uint64    // number of the message that completes the present state, once it stands
-	caughtUp bool      // the present state is complete
+	present  uint64    // number of the message that completes the current state, once the consumer exists
+	caughtUp bool      // the current state is complete
 	heardAt  time.Time // when it was last heard
 	owesFrom time.Time // when a read showed a write that it has yet to bring; zero: none
 	nextTry  time.Time
@@ -47,14 +47,14 @@ type step uint8
 const (
 	wait   step = iota
 	create      // there is none
-	rename      // the server is to be told of other keys
+	rename      // the server is to get other keys
 	probe       // it may be lost: an answer of the server is to show that
 	giveUp      // it is lost
 )
 
-// next returns what is to be done about the consumer now. If that is to wait,
-// it returns until when, or zero if something else ends the wait. Changed says
-// that the server does not know yet which keys are wanted.
+// next returns what is to be done about the consumer now. For wait, it also
+// returns until when, or zero if something else ends the wait. Changed means
+// that the server does not have the wanted keys yet.
 func (c *consumption) next(now time.Time, changed bool) (what step, until time.Time) {
 	switch {
 	case c.making:
@@ -75,7 +75,7 @@ func (c *consumption) next(now time.Time, changed bool) (what step, until time.T
 	return what, until
 }
 
-// health is next for a consumer that stands, and whose keys are known or have
+// health is next for a consumer that exists, and whose keys are known or have
 // to wait.
 func (c *consumption) health(now time.Time) (what step, until time.Time) {
 	silent, owes := c.heardAt.Add(maxSilence), c.owesFrom.Add(maxDebt)
@@ -101,7 +101,7 @@ func (c *consumption) begin(name string, round uint64) {
 }
 
 // stand notes that the consumer was made, and how many messages it has
-// delivered when the present state is complete.
+// delivered when the current state is complete.
 func (c *consumption) stand(present uint64, now time.Time) {
 	c.making, c.standing, c.failures = false, true, 0
 	c.heardAt, c.nextTry, c.present = now, now.Add(renameEvery), present
@@ -118,13 +118,13 @@ func (c *consumption) deliver(number uint64) bool {
 	return true
 }
 
-// shown reports whether the present state is complete, when so many messages
+// shown reports whether the current state is complete, when so many messages
 // are still pending.
 func (c *consumption) shown(pending uint64) bool {
 	return pending == 0 || c.standing && c.delivery >= c.present
 }
 
-// owes notes that a read has shown a write of which the consumer has not told.
+// owes notes that a read has shown a write that the consumer has not delivered.
 // A message of the consumer may be on its way; if none comes, the consumer is
 // lost.
 func (c *consumption) owes(now time.Time) {
@@ -142,6 +142,6 @@ func (c *consumption) lose() {
 // postpone has the next attempt wait for a backoff.
 func (c *consumption) postpone(now time.Time) {
 	c.making = false
-	c.nextTry = now.Add(retry.After(c.failures))
+	c.nextTry = now.Add(watch.RetryAfter(c.failures))
 	c.failures++
 }

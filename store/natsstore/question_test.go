@@ -1,4 +1,4 @@
-package singleflight_test
+package natsstore
 
 import (
 	"context"
@@ -7,33 +7,35 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/singleflight"
 )
 
 var errMissing = errors.New("missing")
 
-func TestThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
+func TestConcurrentQuestionsShareAnAnswer(t *testing.T) {
 	for name, want := range map[string]error{"an answer": nil, "a refusal": errMissing} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var g singleflight.Group[int]
-				asked := 0
+				var (
+					g      question[int]
+					all    sync.WaitGroup
+					number int
+				)
 				ask := func() (bool, int, error) {
-					asked++
+					number++
+					n := number
 					time.Sleep(time.Second)
-					return true, asked, want
+					return true, n, want
 				}
-				var all sync.WaitGroup
-				for range 100 {
+				for i := range 100 { // the first asks, and the others share the second answer
 					all.Go(func() {
-						if n, err := g.Do(t.Context(), ask); n != 1 || !errors.Is(err, want) {
+						if n, err := g.since(t.Context(), ask); n != min(i+1, 2) || !errors.Is(err, want) {
 							t.Errorf("%d, %v", n, err)
 						}
 					})
+					synctest.Wait()
 				}
 				all.Wait()
-				if n, _ := g.Do(t.Context(), ask); n != 2 {
+				if n, _ := g.since(t.Context(), ask); n != 3 {
 					t.Errorf("a caller who came after the answer got the %dth", n)
 				}
 			})
@@ -44,7 +46,7 @@ func TestThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
 func TestAnAnswerToAnEarlierQuestionIsNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
-			g      singleflight.Group[int]
+			g      question[int]
 			all    sync.WaitGroup
 			number int
 		)
@@ -54,11 +56,11 @@ func TestAnAnswerToAnEarlierQuestionIsNotShared(t *testing.T) {
 			time.Sleep(time.Second)
 			return true, n, nil
 		}
-		all.Go(func() { _, _ = g.Do(t.Context(), ask) })
+		all.Go(func() { _, _ = g.since(t.Context(), ask) })
 		synctest.Wait()
 		for range 100 {
 			all.Go(func() {
-				if n, err := g.Since(t.Context(), ask); n != 2 || err != nil {
+				if n, err := g.since(t.Context(), ask); n != 2 || err != nil {
 					t.Errorf("the answer to question %d, want that to the one after the call (%v)", n, err)
 				}
 			})
@@ -66,7 +68,7 @@ func TestAnAnswerToAnEarlierQuestionIsNotShared(t *testing.T) {
 		all.Go(func() { // gives up before the earlier question is answered
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			if _, err := g.Since(ctx, ask); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := g.since(ctx, ask); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the impatient one: %v", err)
 			}
 		})
@@ -74,11 +76,11 @@ func TestAnAnswerToAnEarlierQuestionIsNotShared(t *testing.T) {
 	})
 }
 
-func TestACallersOwnEndIsNoAnswerToOthers(t *testing.T) {
+func TestEndOfACallersContextIsNotSharedWithOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g singleflight.Group[string]
+		var g question[string]
 		ask := func(ctx context.Context, takes time.Duration) (string, error) {
-			return g.Do(ctx, func() (bool, string, error) {
+			return g.since(ctx, func() (bool, string, error) {
 				select {
 				case <-ctx.Done():
 					return false, "", ctx.Err()
@@ -113,12 +115,12 @@ func TestACallersOwnEndIsNoAnswerToOthers(t *testing.T) {
 }
 
 func TestAPanicOfOneLetsOthersAsk(t *testing.T) {
-	var g singleflight.Group[int]
+	var g question[int]
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = g.Do(t.Context(), func() (bool, int, error) { panic("ours") })
+		_, _ = g.since(t.Context(), func() (bool, int, error) { panic("ours") })
 	}()
-	if n, err := g.Do(t.Context(), func() (bool, int, error) { return true, 1, nil }); n != 1 || err != nil {
+	if n, err := g.since(t.Context(), func() (bool, int, error) { return true, 1, nil }); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 }

@@ -1,4 +1,4 @@
-package feed
+package sources
 
 import (
 	"errors"
@@ -22,10 +22,10 @@ type bench struct {
 	*Set
 
 	asked   []question
-	latest  string // subject of a subscription
-	pings   []func(bool)
-	told    []string // what the keys and the viewers heard
-	broken  error    // of subscriptions
+	latest  string        // subject of a subscription
+	tries   []func(error) // questions for the right to subscribe
+	told    []string      // what the keys and the viewers heard
+	broken  error         // of subscriptions
 	denied  error
 	waiting bool
 	cluster bool
@@ -53,15 +53,13 @@ func (b *bench) Ask(_ time.Time, subject string, body []byte, done func(*nats.Ms
 	b.asked = append(b.asked, question{subject, string(body), done})
 }
 
-func (b *bench) NewInbox() string     { return nats.NewInbox() }
-func (b *bench) Waiting() bool        { return b.waiting }
-func (b *bench) Clustered() bool      { return b.cluster }
-func (b *bench) LastError() error     { return b.denied }
-func (b *bench) Report(error)         {}
-func (b *bench) AskInVain(string)     {}
-func (b *bench) ListenInVain(string)  {}
-func (b *bench) Ping(done func(bool)) { b.pings = append(b.pings, done) }
-func (b *bench) Nudge()               {}
+func (b *bench) NewInbox() string                   { return nats.NewInbox() }
+func (b *bench) Waiting() bool                      { return b.waiting }
+func (b *bench) Clustered() bool                    { return b.cluster }
+func (b *bench) LastError() error                   { return b.denied }
+func (b *bench) Report(error)                       {}
+func (b *bench) Refused(_ string, done func(error)) { b.tries = append(b.tries, done) }
+func (b *bench) Nudge()                             {}
 func (b *bench) tell(format string, args ...any) {
 	b.told = append(b.told, fmt.Sprintf(format, args...))
 }
@@ -82,8 +80,8 @@ func (b *bench) answer(body string) {
 	q.done(&nats.Msg{Data: []byte(body)})
 }
 
-// record has a feed's consumer bring a record, as its so many-th message.
-func (b *bench) record(f *Feed, key string, revision, number, pending int) {
+// record has a source's consumer bring a record, as its so many-th message.
+func (b *bench) record(f *Source, key string, revision, number, pending int) {
 	reply := fmt.Sprintf("$JS.ACK.KV_b.c.1.%d.%d.1700000000000000000.%d", revision, number, pending)
 	b.Receive(&nats.Msg{Sub: f.sub, Subject: "$KV.b." + key, Reply: reply})
 }
@@ -115,7 +113,7 @@ func (v *viewer) Closed()   { v.b.tell("view closed") }
 func (v *viewer) Taken()    { v.b.tell("view taken") }
 func (v *viewer) Resumed()  { v.b.tell("view resumed") }
 
-func republication(f *Feed, subject, key string, revision int) *nats.Msg {
+func republication(f *Source, subject, key string, revision int) *nats.Msg {
 	return &nats.Msg{Sub: f.sub, Subject: subject + key, Header: nats.Header{
 		jetstream.SequenceHeader: {strconv.Itoa(revision)}, jetstream.SubjectHeader: {"$KV.b." + key},
 	}}
@@ -144,7 +142,7 @@ func TestARepublishedKeyCostsOneSubscription(t *testing.T) {
 	}
 	b.Remove("k")
 	if len(b.bySub)+len(b.byKey) != 0 || b.Receive(republication(f, "leader.b.", "k", 8)) {
-		t.Error("the feed is still there")
+		t.Error("the source is still there")
 	}
 	b.broken = errors.New("broken")
 	if err := b.Add("k"); !errors.Is(err, b.broken) || b.Brings("k") {
@@ -152,7 +150,7 @@ func TestARepublishedKeyCostsOneSubscription(t *testing.T) {
 	}
 }
 
-func TestOneFeedBringsTheWholeBucket(t *testing.T) {
+func TestOneSourceBringsTheWholeBucket(t *testing.T) {
 	b := newBench("leader.b.", true)
 	v := &viewer{b, "x.*"}
 	for _, key := range []string{"k", "x.1"} {
@@ -174,12 +172,12 @@ func TestOneFeedBringsTheWholeBucket(t *testing.T) {
 	b.only(t, "heard k 10")
 	b.Reopen()
 	if len(b.bySub) != 0 || b.Brings("k") {
-		t.Error("the feed outlived what it was opened for")
+		t.Error("the source outlived what it was opened for")
 	}
 }
 
-// The present state comes first, and what a consumer has shown is told from
-// what it hears.
+// The current state comes first, and its entries are distinguished from later
+// writes.
 func TestAConsumerShowsThePresentStateFirst(t *testing.T) {
 	b := newBench("", false)
 	if err := b.Add("k"); err != nil {
@@ -251,9 +249,9 @@ func TestASilentConsumerIsProbed(t *testing.T) {
 	}
 }
 
-// Its answer says nothing of the consumer that took its place, whose viewer is
-// the same.
-func TestTheProbeOfAClosedConsumerLosesNothing(t *testing.T) {
+// The answer to its probe does not affect the consumer that took its place,
+// whose viewer is the same.
+func TestProbeOfAClosedConsumerLosesNoEntry(t *testing.T) {
 	b := newBench("leader.b.", false)
 	if _, err := b.Show(&viewer{b, "x.*"}, time.Now()); err != nil {
 		t.Fatal(err)
@@ -272,8 +270,8 @@ func TestTheProbeOfAClosedConsumerLosesNothing(t *testing.T) {
 	}
 }
 
-// The first keys have a consumer each. The others share some, and the server is
-// told which they are as they come and go.
+// The first keys have a consumer each. The others share some, and the server
+// gets the list of these keys as they come and go.
 func TestKeysBeyondTheFirstShareAConsumer(t *testing.T) {
 	b := newBench("", false)
 	for i := range ownConsumers + 2 {
@@ -313,9 +311,10 @@ func TestKeysBeyondTheFirstShareAConsumer(t *testing.T) {
 	}
 }
 
-// Only the refusal of a consumer that names several keys is a reason to do
-// without it; that of one for a key says that the key may not be watched.
-func TestRefusalsOfSharedConsumersAreToldFromOthers(t *testing.T) {
+// Only the refusal of a consumer with several keys is a reason to do without
+// it; the refusal of a consumer for one key means that the key may not be
+// watched.
+func TestRefusalsOfSharedConsumersAreDistinguished(t *testing.T) {
 	denied := func(subject string) error {
 		return fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, subject)
 	}
@@ -342,12 +341,9 @@ func TestRefusalsOfSharedConsumersAreToldFromOthers(t *testing.T) {
 	if alone := b.byKey["4"]; alone == f || alone.names != nil {
 		t.Error("the key still shares a consumer")
 	}
-	if !b.RefusedShared(denied(create+"X")) || b.RefusedShared(denied(create+"Y.$KV.b.k")) {
-		t.Error("the refusal was not remembered, or another was taken for it")
-	}
 }
 
-// A consumer that shows a viewer the present state serves nobody else.
+// A consumer that shows a viewer the current state serves no other viewer.
 func TestAConsumerOfAViewerAlone(t *testing.T) {
 	b := newBench("leader.b.", false)
 	v := &viewer{b, "x.*"}

@@ -1,4 +1,4 @@
-package feed
+package sources
 
 import (
 	"maps"
@@ -14,8 +14,9 @@ const maxFilters = 512
 // them must fit into a message of servers that take small ones only.
 const maxFilterBytes = 32 << 10
 
-// A filterSet is the keys that one consumer names one by one. They come and go
-// while the consumer stands, and the server is told of it now and then.
+// A filterSet is the set of keys that one consumer lists one by one. They come
+// and go while the consumer exists, and the server gets the changes now and
+// then.
 type filterSet struct {
 	wanted  map[string]bool
 	named   map[string]bool // by the consumer, as the server has confirmed

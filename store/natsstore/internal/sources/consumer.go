@@ -1,4 +1,4 @@
-package feed
+package sources
 
 import (
 	"crypto/rand"
@@ -23,16 +23,12 @@ const (
 	// abandonAfter is when the server removes a consumer to which nobody
 	// listens.
 	abandonAfter = 5 * time.Second
-	// lookEvery is how often the refusal of a consumer is looked for while it
-	// is being made.
-	lookEvery = 20 * time.Millisecond
 )
 
-// Work makes the consumers that are missing, notices which feeds are lost, and
-// asks for them again. It reports to due when it has to be called again.
+// Work makes the consumers that are missing, notices which sources are lost,
+// and asks for them again. It reports to due when it has to be called again.
 func (s *Set) Work(now time.Time, due func(time.Time)) {
-	s.look(now, due)
-	for f := range s.consumers { // not all feeds: there may be thousands, and this follows each message
+	for f := range s.consumers { // not all sources: there may be thousands, and this follows each message
 		s.tend(f, now, due)
 	}
 }
@@ -43,15 +39,14 @@ func (s *Set) Interrupted() {
 	for f := range s.consumers {
 		s.Lose(f)
 	}
-	// Subscriptions are asked for anew, and all is read.
-	s.retries, s.retryAt, s.doubt = nil, time.Time{}, doubt{reported: s.doubt.reported}
-	for f := range s.subscriptions {
+	// The client library subscribes again, and all is read.
+	for _, f := range s.bySub {
 		f.taken = nil
 	}
 }
 
 // Lose gives a consumer up. Work makes another.
-func (s *Set) Lose(f *Feed) {
+func (s *Set) Lose(f *Source) {
 	f.lose()
 	for key := range s.served(f) {
 		s.keys.Lost(key, f.wide)
@@ -61,12 +56,9 @@ func (s *Set) Lose(f *Feed) {
 	}
 }
 
-// tend makes the feed's consumer if there is none, and notices when it is lost.
-func (s *Set) tend(f *Feed, now time.Time, due func(time.Time)) {
-	if f.making && f.names != nil && !s.RefusedShared(s.owner.LastError()) {
-		due(now.Add(lookEvery))
-		return
-	}
+// tend makes the source's consumer if there is none, and notices when it is
+// lost.
+func (s *Set) tend(f *Source, now time.Time, due func(time.Time)) {
 	what, until := f.next(now, f.names != nil && f.names.changed)
 	switch what {
 	case wait:
@@ -89,19 +81,19 @@ func (s *Set) tend(f *Feed, now time.Time, due func(time.Time)) {
 	}
 }
 
-// waiting reports whether messages of the feed may wait to be received.
-func (s *Set) waiting(f *Feed) bool {
+// waiting reports whether messages of the source may wait to be received.
+func (s *Set) waiting(f *Source) bool {
 	n, _, err := f.sub.Pending()
 	return s.owner.Waiting() || f.wide && err == nil && n > 0
 }
 
 // probe asks the server for anything. A consumer that is not heard before the
 // answer is lost.
-func (s *Set) probe(f *Feed, now time.Time) {
+func (s *Set) probe(f *Source, now time.Time) {
 	f.probing = true
 	heard, sub := f.heardAt, f.sub
 	s.owner.Ask(now.Add(probeTimeout), s.probeSubject(f), nil, func(*nats.Msg) {
-		// Of a feed that was closed meanwhile the viewers have another.
+		// Of a source that was closed meanwhile the viewers have another.
 		if f.probing && f.heardAt.Equal(heard) && s.bySub[sub] == f && !s.waiting(f) {
 			s.Lose(f)
 		}
@@ -109,8 +101,9 @@ func (s *Set) probe(f *Feed, now time.Time) {
 	})
 }
 
-// probeSubject is that of a request which the user may make, if there is one.
-func (s *Set) probeSubject(f *Feed) string {
+// probeSubject returns the subject of a request that the user may make, if
+// there is one.
+func (s *Set) probeSubject(f *Source) string {
 	for key := range s.served(f) {
 		return s.Names.Direct(key)
 	}
@@ -118,8 +111,8 @@ func (s *Set) probeSubject(f *Feed) string {
 }
 
 // consumed handles a message of a consumer: a heartbeat or a record.
-func (s *Set) consumed(f *Feed, m *nats.Msg) {
-	f.heardAt, s.permitted = time.Now(), true
+func (s *Set) consumed(f *Source, m *nats.Msg) {
+	f.heardAt = time.Now()
 	if m.Reply == "" { // every record has one, though it is not to be acknowledged
 		s.heartbeat(f, m)
 		return
@@ -138,7 +131,7 @@ func (s *Set) consumed(f *Feed, m *nats.Msg) {
 	}
 }
 
-func (s *Set) heartbeat(f *Feed, m *nats.Msg) {
+func (s *Set) heartbeat(f *Source, m *nats.Msg) {
 	last, err := strconv.ParseUint(m.Header.Get(wire.HeaderLastConsumer), 10, 64)
 	switch {
 	case m.Header.Get(wire.HeaderStatus) != wire.StatusHeartbeat || err != nil:
@@ -149,7 +142,7 @@ func (s *Set) heartbeat(f *Feed, m *nats.Msg) {
 	}
 }
 
-func (s *Set) caughtUp(f *Feed) {
+func (s *Set) caughtUp(f *Source) {
 	if f.caughtUp {
 		return
 	}
@@ -164,7 +157,7 @@ func (s *Set) caughtUp(f *Feed) {
 
 // createOrPostpone makes a consumer, or puts that off if it cannot be asked
 // for.
-func (s *Set) createOrPostpone(f *Feed, now time.Time) {
+func (s *Set) createOrPostpone(f *Source, now time.Time) {
 	if err := s.create(f, now); err != nil {
 		s.owner.Report(err)
 		f.postpone(now)
@@ -174,7 +167,7 @@ func (s *Set) createOrPostpone(f *Feed, now time.Time) {
 // create asks for a consumer that begins with the last record of each key. It
 // delivers to a new inbox, so that nothing of its predecessor, which the server
 // removes by itself, is taken for its own.
-func (s *Set) create(f *Feed, now time.Time) error {
+func (s *Set) create(f *Source, now time.Time) error {
 	if err := s.listen(f, s.owner.NewInbox()); err != nil {
 		return err
 	}
@@ -191,10 +184,13 @@ func (s *Set) create(f *Feed, now time.Time) error {
 	return nil
 }
 
-func (s *Set) created(f *Feed, keys []string, m *nats.Msg) {
+func (s *Set) created(f *Source, keys []string, m *nats.Msg) {
 	now := time.Now()
 	var info jetstream.ConsumerInfo
 	if err := consumerAnswer(m, &info); err != nil {
+		if f.names != nil && s.RefusedShared(s.owner.LastError()) {
+			return
+		}
 		s.owner.Report(fmt.Errorf("making a consumer: %w", err))
 		f.postpone(now)
 		for _, v := range f.viewers {
@@ -202,7 +198,6 @@ func (s *Set) created(f *Feed, keys []string, m *nats.Msg) {
 		}
 		return
 	}
-	s.permitted = true
 	f.stand(info.Delivered.Consumer+info.NumPending, now)
 	if f.names != nil {
 		f.names.confirm(keys)
@@ -212,10 +207,9 @@ func (s *Set) created(f *Feed, keys []string, m *nats.Msg) {
 	}
 }
 
-// rename tells the server which keys the consumer is to deliver now. It goes on
-// with those that stay, and begins with what is written to the others from then
-// on.
-func (s *Set) rename(f *Feed, now time.Time) {
+// rename updates the keys that the consumer delivers. It continues with the
+// keys that stay, and delivers writes to the new keys from then on.
+func (s *Set) rename(f *Source, now time.Time) {
 	f.nextTry = now.Add(renameEvery)
 	f.renaming = true
 	keys := f.names.keys()
@@ -224,7 +218,7 @@ func (s *Set) rename(f *Feed, now time.Time) {
 
 // renamed handles the answer to rename. A consumer of which nobody knows which
 // keys it names is given up.
-func (s *Set) renamed(f *Feed, keys []string, m *nats.Msg) {
+func (s *Set) renamed(f *Source, keys []string, m *nats.Msg) {
 	f.renaming = false
 	var info jetstream.ConsumerInfo
 	if err := consumerAnswer(m, &info); err != nil {
@@ -247,10 +241,10 @@ type consumerRequest struct {
 	Action string                   `json:"action"`
 }
 
-// ask asks the server to make or to change the feed's consumer. The subject
+// ask asks the server to make or to change the source's consumer. The subject
 // names the key or the pattern, on which the server checks the user's
 // permission. It cannot name several keys.
-func (s *Set) ask(f *Feed, action string, keys []string, now time.Time, done func(*nats.Msg)) {
+func (s *Set) ask(f *Source, action string, keys []string, now time.Time, done func(*nats.Msg)) {
 	config := jetstream.ConsumerConfig{
 		Name:              f.name,
 		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
@@ -271,7 +265,6 @@ func (s *Set) ask(f *Feed, action string, keys []string, now time.Time, done fun
 		config.FilterSubjects = append(config.FilterSubjects, s.Names.Stored+key)
 	}
 	sub := f.sub
-	f.asked = subject
 	body := wire.JSON(consumerRequest{Stream: s.Names.Stream, Action: action, Config: config})
 	s.owner.Ask(now.Add(makeTimeout), subject, body, func(m *nats.Msg) {
 		if f.sub == sub && s.bySub[sub] == f {

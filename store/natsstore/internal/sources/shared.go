@@ -1,4 +1,4 @@
-package feed
+package sources
 
 import "github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 
@@ -20,28 +20,25 @@ func (s *Set) shares() bool {
 	return own >= ownConsumers
 }
 
-// shared returns a feed that will bring the key, besides others.
-func (s *Set) shared(key string) (*Feed, error) {
+// shared returns a source that will bring the key in addition to others.
+func (s *Set) shared(key string) (*Source, error) {
 	for f := range s.consumers {
 		if f.names != nil && !f.names.full() {
 			f.names.add(key)
 			return f, nil
 		}
 	}
-	f := &Feed{names: newFilterSet(), wide: true}
+	f := &Source{names: newFilterSet(), wide: true}
 	f.names.add(key)
 	return s.open(f)
 }
 
 // RefusedShared reports whether the reported error is the refusal of a consumer
-// that names several keys. The first has every key watched by a consumer of its
-// own.
+// with several keys. After the first such refusal each key is watched by a
+// separate consumer.
 func (s *Set) RefusedShared(reported error) bool {
-	if s.alone {
-		return wire.Violation(reported, wire.Publish, s.refused...) != nil
-	}
-	var shared []*Feed
-	var subjects []string
+	var shared []*Source
+	subjects := []string{s.Names.Consumers() + wire.AnyName}
 	for f := range s.consumers {
 		if f.names == nil {
 			continue
@@ -54,7 +51,7 @@ func (s *Set) RefusedShared(reported error) bool {
 	if wire.Violation(reported, wire.Publish, subjects...) == nil {
 		return false
 	}
-	s.alone, s.refused = true, subjects
+	s.alone = true
 	for _, f := range shared {
 		s.split(f)
 	}
@@ -62,15 +59,15 @@ func (s *Set) RefusedShared(reported error) bool {
 	return true
 }
 
-// split ends a shared feed. Its keys get feeds of their own.
-func (s *Set) split(f *Feed) {
+// split ends a shared source. Its keys get sources of their own.
+func (s *Set) split(f *Source) {
 	var freed []string
 	for key := range s.served(f) {
 		freed = append(freed, key)
 	}
 	s.close(f)
 	for _, key := range freed {
-		if err := s.Add(key); err != nil { // of the connection, whose return brings all feeds
+		if err := s.Add(key); err != nil { // of the connection, whose return brings all sources
 			s.owner.Report(err)
 		}
 		s.keys.Read(key)

@@ -1,13 +1,13 @@
-package feed
+package sources
 
 import (
 	"testing"
 	"time"
 
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 )
 
-func TestAConsumerIsMadeHeardProbedAndGivenUp(t *testing.T) {
+func TestConsumerIsMadeProbedAndGivenUp(t *testing.T) {
 	now := time.Now()
 	standing := func(change func(*consumption)) consumption {
 		c := consumption{standing: true, caughtUp: true, heardAt: now}
@@ -78,7 +78,7 @@ func TestDeliveriesAreCounted(t *testing.T) {
 	}
 	for range 20 {
 		c.postpone(now)
-		if d := c.nextTry.Sub(now); d < retry.First || d > retry.Most {
+		if d := c.nextTry.Sub(now); d < watch.RetryFirst || d > watch.RetryMost {
 			t.Fatalf("the next attempt comes after %v", d)
 		}
 	}
