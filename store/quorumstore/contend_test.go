@@ -1,0 +1,135 @@
+package quorumstore_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/faultstore"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/quorumstore"
+)
+
+// slow returns three stores that answer within 2 ms. hear, optional, receives
+// each call.
+func slow(t *testing.T, hear func(faultstore.Call)) (faults [3]*faultstore.Faults) {
+	for i := range faults {
+		late := faultstore.Random(uint64(i), faultstore.Rates{Delay: time.Millisecond})
+		faults[i] = faultstore.New(faultstore.Options{Policy: func(c faultstore.Call) faultstore.Fate {
+			if hear != nil {
+				hear(c)
+			}
+			return late(c)
+		}})
+		t.Cleanup(faults[i].Close)
+	}
+	return faults
+}
+
+// clients returns the members as process p reaches them.
+func clients(faults [3]*faultstore.Faults, p int) (members []quorumstore.Member) {
+	for i, f := range faults {
+		members = append(members, quorumstore.Member{Name: "abc"[i : i+1], Store: f.Client(fmt.Sprint(p))})
+	}
+	return members
+}
+
+// TestContendersLearnWhatBecameOfTheirWrites has processes write one key, over
+// members that answer within 2 ms. Without a fault hardly any write may be of
+// unknown outcome.
+func TestContendersLearnWhatBecameOfTheirWrites(t *testing.T) {
+	for _, n := range []int{2, 4, 8} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { contend(t, n) }) })
+	}
+}
+
+func contend(t *testing.T, n int) {
+	faults := slow(t, nil)
+	var ended [5]atomic.Int64
+	var all sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	for p := range n {
+		s := open(t, clients(faults, p))
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(p)))
+			for range 300 {
+				time.Sleep(time.Duration(r.IntN(int(5 * time.Millisecond)))) // in virtual time
+				e, err := s.Get(ctx, "k")
+				if err != nil {
+					t.Errorf("Get: %v", err)
+					return
+				}
+				_, err = s.CompareAndSwap(ctx, store.Write{Key: "k", Expected: e.Revision})
+				ended[store.Classify(err)].Add(1)
+			}
+		})
+	}
+	all.Wait()
+	ok, unknown, writes := ended[store.OK].Load(), ended[store.Unknown].Load(), int64(300*n)
+	t.Logf("%d writes: %d acknowledged, %d conflicts, %d unknown", writes, ok, ended[store.Conflict].Load(), unknown)
+	if unknown*100 >= writes {
+		t.Errorf("%d of %d writes are of unknown outcome; want less than 1 in 100", unknown, writes)
+	}
+}
+
+// TestManyFirstWritesEndSoon has processes write the first value of a key at
+// the same time. Each founds the key, for which it needs the promises of all
+// members over what it saw there.
+func TestManyFirstWritesEndSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faults := slow(t, nil)
+		var won atomic.Int64
+		var all sync.WaitGroup
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for p := range 100 {
+			s := open(t, clients(faults, p))
+			all.Go(func() {
+				if _, err := s.CompareAndSwap(ctx, store.Write{Key: "k"}); err == nil {
+					won.Add(1)
+				}
+			})
+		}
+		began := time.Now()
+		all.Wait()
+		t.Logf("all ended after %v", time.Since(began))
+		if won.Load() != 1 || ctx.Err() != nil {
+			t.Errorf("of 100 first writes %d succeeded, and the last ended after %v; want one, and all within a minute", won.Load(), time.Since(began))
+		}
+	})
+}
+
+// TestManyChecksPrepareAKeyOnce has processes check the store at the same time,
+// as the candidates of a new group do when they start together.
+func TestManyChecksPrepareAKeyOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var writes atomic.Int64
+		faults := slow(t, func(c faultstore.Call) {
+			if c.Op == faultstore.CompareAndSwap {
+				writes.Add(1)
+			}
+		})
+		var all sync.WaitGroup
+		for p := range 200 {
+			s := open(t, clients(faults, p))
+			all.Go(func() {
+				if r, err := s.Check(t.Context(), store.CheckRequest{Reads: []string{"k"}}); err != nil || len(r.Warnings) > 0 {
+					t.Errorf("Check: %v, %q", err, r.Warnings)
+				}
+			})
+		}
+		all.Wait()
+		// Three promises and three values are needed.
+		if n := writes.Load(); n > 200 {
+			t.Errorf("%d writes to the members; want at most 200", n)
+		} else {
+			t.Logf("%d writes to the members", n)
+		}
+	})
+}

@@ -1,0 +1,228 @@
+package quorum_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/store/quorumstore"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/quorumlab"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// TestFigures measures what docs/guides/quorum.md quotes. It judges nothing:
+// the times are the machine's.
+func TestFigures(t *testing.T) {
+	if !*figures {
+		t.Skip("-figures measures")
+	}
+	t.Run("Renewal", renewalFigures)
+	t.Run("Processor", processorFigures)
+	t.Run("Handover", handoverFigures)
+	t.Run("Crash", crashFigures)
+	t.Run("Crowd", crowdFigures)
+	t.Run("Cluster", clusterFigures)
+}
+
+func renewalFigures(t *testing.T) {
+	b := newBed(t)
+	one, err := natsstore.New(natslab.Connect(t, b.servers[0].URL()), b.bucket(t), natsstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(one.Close)
+	t.Logf("renewal, one server: %s", quorumlab.Spread(quorumlab.Renewals(t, one, 500)))
+	t.Logf("renewal, three servers: %s", quorumlab.Spread(quorumlab.Renewals(t, b.open(t, b.bucket(t)), 500)))
+	far := openAt(t, b.bucket(t), b.far(t))
+	t.Logf("renewal, members at 1, 20 and 80 ms: %s", quorumlab.Spread(quorumlab.Renewals(t, far, 50)))
+	b.servers[0].Stop()
+	t.Logf("renewal, members at 20 and 80 ms, the nearest down: %s", quorumlab.Spread(quorumlab.Renewals(t, far, 50)))
+}
+
+// far returns the URLs of the members at 1, 20 and 80 ms, as round trips.
+func (b *bed) far(t *testing.T) (urls []string) {
+	for i, trip := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond} {
+		r := natslab.NewRelay(t, b.servers[i].Addr())
+		r.Delay(trip/2, natslab.ToServer, natslab.ToClient)
+		urls = append(urls, r.URL())
+	}
+	return urls
+}
+
+// processorFigures measures the processor time of a renewal, of its servers and
+// its client together: all are in this process.
+func processorFigures(t *testing.T) {
+	const n = 5000
+	b := newBed(t)
+	used := func(st store.Store) time.Duration {
+		before := harness.Processor()
+		quorumlab.Renewals(t, st, n)
+		return (harness.Processor() - before) / n
+	}
+	one, err := natsstore.New(natslab.Connect(t, b.servers[0].URL()), b.bucket(t), natsstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(one.Close)
+	single, three := used(one), used(b.open(t, b.bucket(t)))
+	t.Logf("processor time of a renewal: one server %v, three servers %v (%.1f times)", single, three, float64(three)/float64(single))
+}
+
+// clusterFigures does to a replicated bucket what the test of kills does to a
+// quorum, with the same lease: it kills one server of a cluster of three after
+// the other, and counts the terms that end.
+func clusterFigures(t *testing.T) {
+	c := natslab.StartProcesses(t, 3, "")
+	nc := c.Connect(t)
+	name := fmt.Sprint("q", buckets.Add(1))
+	js := natslab.JetStream(t, nc)
+	natslab.Eventually(t, "a bucket of three replicas", func(ctx context.Context) error {
+		return natsstore.EnsureBucket(ctx, js, natsstore.BucketConfig{Bucket: name, Replicas: 3})
+	})
+	g := newGroup(t)
+	for i := range 3 {
+		st, err := natsstore.New(c.Connect(t), name, natsstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(st.Close)
+		g.join(st, fmt.Sprint("c", i), *lease, min(*lease/4, 100*time.Millisecond))
+	}
+	var without []time.Duration
+	lost := func() (n int) {
+		for _, c := range g.all {
+			n += len(c.losses())
+		}
+		return n
+	}
+	for i := range *kills {
+		l := g.leader()
+		before := lost()
+		c.Nodes[i%3].Kill()
+		began := time.Now()
+		g.renews(l, 3)
+		next := g.leader()
+		if lost() > before {
+			without = append(without, time.Since(began))
+		}
+		c.Nodes[i%3].Run()
+		c.AwaitReady()
+		c.StreamLeader(nc, "KV_"+name)
+		g.renews(next, 3)
+	}
+	t.Logf("a bucket of three replicas, lease %v: %d servers killed, %d terms lost", *lease, *kills, lost())
+	if len(without) > 0 {
+		t.Logf("from such a kill until somebody leads: %s", quorumlab.Spread(without))
+	}
+}
+
+func handoverFigures(t *testing.T) {
+	b := newBed(t)
+	g := newGroup(t)
+	bucket := b.bucket(t)
+	for i := range 2 {
+		g.join(b.open(t, bucket), fmt.Sprint("c", i), 2*time.Minute, time.Second)
+	}
+	measure := func(what string, g *group) {
+		var took []time.Duration
+		for range 20 {
+			took = append(took, quorumlab.Handover(t, g.all...))
+		}
+		t.Logf("handover, %s: %s", what, quorumlab.Spread(took))
+	}
+	measure("all members up", g)
+	b.servers[2].Stop()
+	measure("one member down", g)
+	b.servers[2].Run()
+	bucket = b.bucket(t)
+	far, g := b.far(t), newGroup(t)
+	for i := range 2 {
+		g.join(openAt(t, bucket, far), fmt.Sprint("c", i), 2*time.Minute, time.Second)
+	}
+	measure("members at 1, 20 and 80 ms", g)
+	b.servers[0].Stop()
+	measure("members at 20 and 80 ms, the nearest down", g)
+}
+
+func crashFigures(t *testing.T) {
+	var took []time.Duration
+	const ttl = time.Second
+	for range 5 {
+		b := newBed(t)
+		g := newGroup(t)
+		bucket := b.bucket(t)
+		var relays []*natslab.Relay
+		var urls []string
+		for _, srv := range b.servers {
+			r := natslab.NewRelay(t, srv.Addr())
+			relays = append(relays, r)
+			urls = append(urls, r.URL())
+		}
+		first := g.join(openAt(t, bucket, urls), "first", ttl, ttl/4)
+		g.leader()
+		other := g.join(b.open(t, bucket), "other", ttl, ttl/4)
+		b.servers[2].Stop()
+		renewed := first.count("renew ok")
+		g.await("a renewal without a member", func() bool { return first.count("renew ok") > renewed })
+		for _, r := range relays {
+			r.Hold(natslab.ToServer, natslab.ToClient)
+		}
+		began := time.Now()
+		g.await("the other leads", other.IsLeader)
+		took = append(took, time.Since(began))
+		for _, r := range relays {
+			r.Resume()
+		}
+	}
+	t.Logf("the leader is cut off, one member down, TTL %v: the other leads after %s", ttl, quorumlab.Spread(took))
+}
+
+func crowdFigures(t *testing.T) {
+	b := newBed(t)
+	bucket := b.bucket(t)
+	revisions := func() (n uint64) {
+		for _, srv := range b.servers {
+			js := natslab.JetStream(t, srv.Connect(t))
+			s, err := js.Stream(natslab.Within(t), "KV_"+bucket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := s.Info(natslab.Within(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += info.State.LastSeq
+		}
+		return n
+	}
+	crowd := *crowdSize
+	stores := make([]*quorumstore.Store, crowd)
+	for i := range stores {
+		stores[i] = b.open(t, bucket)
+	}
+	g := newGroup(t)
+	before, began := revisions(), time.Now()
+	var all sync.WaitGroup
+	for i, st := range stores {
+		c := g.candidate(st, fmt.Sprint("c", i), 10*time.Second, 2*time.Second)
+		all.Go(func() {
+			if err := c.Start(t.Context()); err != nil {
+				t.Errorf("starting %s: %v", c.id, err)
+			}
+		})
+	}
+	g.leader()
+	led := time.Since(began)
+	all.Wait()
+	g.await("all follow", func() bool {
+		return !slices.ContainsFunc(g.all, func(c *candidate) bool { return c.LeaderID() == "" })
+	})
+	t.Logf("%d candidates start at once: one leads after %v, all know after %v, %d writes to the members",
+		crowd, led.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), revisions()-before)
+}
