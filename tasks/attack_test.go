@@ -16,12 +16,12 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
-// A hub of anyone hands its dispatcher whatever the test says, as a transport
+// A hub of anyone passes its dispatcher whatever the test sends, as a transport
 // does whose messages come from anybody.
 type anyonesHub struct {
 	mu   sync.Mutex
 	hear func(wire.FromWorker)
-	sent []string // to whom
+	sent []string // the receivers
 }
 
 func (h *anyonesHub) Open(_ context.Context, _ string, hear func(wire.FromWorker)) (tasks.Conn, error) {
@@ -155,7 +155,7 @@ func TestMessagesThatWaitForADispatcherAreBounded(t *testing.T) {
 
 // The election alone decides that a term has ended. A context that descends from
 // the context of the term reports the end later.
-func TestDispatcherDoesNothingOnceTheElectionSaysThatItsTermIsOver(t *testing.T) {
+func TestDispatcherStopsOnceTheElectionReportsThatItsTermIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, st := &anyonesHub{}, tasks.NewMemory()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -199,8 +199,8 @@ func (c *termContext) Err() error {
 	return c.Context.Err()
 }
 
-// A curtain is a store at whose first write of a leader the term ends, and
-// something is said.
+// A curtain is a store at whose first write of a leader the term ends, and a
+// message arrives.
 type curtain struct {
 	*tasks.Memory
 

@@ -2,8 +2,10 @@ package tasks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,13 +18,14 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
-// BucketConfig names the tasks of a group in JetStream, and says how the bucket
-// is made if there is none.
+// BucketConfig names the tasks of a group in JetStream, and configures how a
+// missing bucket is made.
 type BucketConfig struct {
 	// Bucket is the name of the key-value bucket: letters, digits, - and _.
-	// Several groups may share one. Required. It must not be that of elections.
+	// Several groups may share one. Required. It must differ from the
+	// elections' bucket.
 	Bucket string
-	// Group is that of the tasks. Required.
+	// Group is the group of the tasks. Required.
 	Group string
 	// Create makes the bucket if there is none, or changes it where it differs.
 	Create bool
@@ -39,7 +42,7 @@ type BucketConfig struct {
 }
 
 // DefaultKeep is how long records of finished tasks are kept if the
-// BucketConfig says nothing.
+// BucketConfig sets no time.
 const DefaultKeep = time.Hour
 
 // longestKeep is a century. The server adds the TTL to the time of the record,
@@ -56,8 +59,7 @@ type Bucket struct {
 	prefix string // of the subjects of tasks
 	mark   string // the subject of the checkpoint
 	s      jetstream.Stream
-	acks   *acks
-	drafts sync.Pool // of *draft
+	writes jetstream.JetStream // publishes, and nothing else
 }
 
 var _ Store = (*Bucket)(nil)
@@ -79,8 +81,12 @@ func OpenBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig) (
 		cfg.Keep = DefaultKeep
 	}
 	cfg.Keep = min(cfg.Keep, longestKeep)
+	writes, err := jetstream.New(js.Conn(), jetstream.WithPublishAsyncTimeout(ackFor), jetstream.WithPublishAsyncMaxPending(math.MaxInt))
+	if err != nil {
+		return nil, fmt.Errorf("tasks: %w", err)
+	}
 	b := &Bucket{
-		js: js, nc: js.Conn(), cfg: cfg,
+		js: js, nc: js.Conn(), cfg: cfg, writes: writes,
 		prefix: "$KV." + cfg.Bucket + ".t." + cfg.Group + ".", mark: "$KV." + cfg.Bucket + ".m." + cfg.Group,
 	}
 	if cfg.Create {
@@ -91,15 +97,13 @@ func OpenBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig) (
 	if err := b.check(ctx); err != nil {
 		return nil, err
 	}
-	var err error
-	b.acks, err = newAcks(b.nc)
-	return b, err
+	return b, nil
 }
 
 func (b *Bucket) stream() string { return "KV_" + b.cfg.Bucket }
 
-// create makes the stream. Its first revision is the time in microseconds: the
-// revisions of a bucket that is made anew stay above those of the one before.
+// create makes the stream. Its first revision is the time in microseconds, so
+// the revisions of a bucket that is made again stay above the earlier bucket's.
 func (b *Bucket) create(ctx context.Context) error {
 	c := jetstream.StreamConfig{
 		Name: b.stream(), Subjects: []string{"$KV." + b.cfg.Bucket + ".>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
@@ -131,8 +135,9 @@ func (b *Bucket) check(ctx context.Context) error {
 	}
 	b.s = s
 	info := s.CachedInfo()
-	// By this, package jetstream decides whom it asks. A replica that lags knows
-	// nothing of a new task, which a leader would then take for a deleted one.
+	// Package jetstream uses this to decide which server it asks. A replica
+	// that lags has not seen a new task, which a leader would then take for a
+	// deleted one.
 	info.Config.AllowDirect = false
 	c := info.Config
 	switch {
@@ -146,14 +151,14 @@ func (b *Bucket) check(ctx context.Context) error {
 	case !c.AllowMsgTTL && b.cfg.Keep > 0:
 		return fmt.Errorf("%w: bucket %q does not allow TTLs of messages, by which finished tasks go: set allow_msg_ttl, or Keep to a negative value", ErrInvalid, b.cfg.Bucket)
 	case c.MaxMsgsPerSubject != 1 && b.cfg.Keep > 0:
-		return fmt.Errorf("%w: bucket %q keeps earlier records of a key (history): when that of a finished task goes, the one before would count again: set max_msgs_per_subject to 1, or Keep to a negative value", ErrInvalid, b.cfg.Bucket)
+		return fmt.Errorf("%w: bucket %q keeps earlier records of a key (history): when the record of a finished task is removed, the record before it would count again: set max_msgs_per_subject to 1, or Keep to a negative value", ErrInvalid, b.cfg.Bucket)
 	}
 	return nil
 }
 
 // Close ends the writes that are on their way: their outcome is unknown. The
 // store is not used afterwards.
-func (b *Bucket) Close() { b.acks.close() }
+func (b *Bucket) Close() { b.writes.CleanupPublisher() }
 
 // The headers of a record.
 const (
@@ -162,48 +167,50 @@ const (
 	headerLast = "Nats-Expected-Last-Subject-Sequence"
 )
 
-// A draft is a message that is being written. It is used again, since the
-// connection keeps nothing of one that was published.
-type draft struct {
-	m               nats.Msg
-	last, term, ttl [1]string // of its headers
-}
-
-// set gives a header its one value, or removes it.
-func (d *draft) set(name string, room *[1]string, value string) {
-	if value == "" {
-		delete(d.m.Header, name)
-		return
-	}
-	room[0] = value
-	d.m.Header[name] = room[:]
-}
+// ackFor is how long a server has to acknowledge a write. It may be short: a
+// write whose outcome is not known is followed by a read.
+const ackFor = 2 * time.Second
 
 // Write implements [Store].
 func (b *Bucket) Write(w Write, done func(uint64, error)) {
-	data, err := formatRecord(&w.Record)
+	data, err := json.Marshal(&w.Record)
 	if err != nil {
 		done(0, fmt.Errorf("%w: %w", ErrInvalid, err))
 		return
 	}
-	d, _ := b.drafts.Get().(*draft)
-	if d == nil {
-		d = &draft{m: nats.Msg{Header: nats.Header{}}}
-	}
-	d.m.Subject, d.m.Data = b.prefix+w.ID, data
-	term, ttl := "", ""
+	h := nats.Header{headerLast: {strconv.FormatUint(w.Expected, 10)}}
 	if w.Record.Term != 0 {
-		term = strconv.FormatUint(w.Record.Term, 10)
+		h[headerTerm] = []string{strconv.FormatUint(w.Record.Term, 10)}
 	}
 	if w.Record.State.Finished() && b.cfg.Keep > 0 {
-		ttl = strconv.Itoa(int(max(b.cfg.Keep, time.Second)/time.Second)) + "s"
+		h[headerTTL] = []string{strconv.Itoa(int(max(b.cfg.Keep, time.Second)/time.Second)) + "s"}
 	}
-	d.set(headerLast, &d.last, strconv.FormatUint(w.Expected, 10))
-	d.set(headerTerm, &d.term, term)
-	d.set(headerTTL, &d.ttl, ttl)
-	b.acks.publish(&d.m, done)
-	d.m.Data = nil
-	b.drafts.Put(d)
+	answer, err := b.writes.PublishMsgAsync(&nats.Msg{Subject: b.prefix + w.ID, Header: h, Data: data})
+	if err != nil {
+		done(0, fmt.Errorf("tasks: writing %q: %w", w.ID, err))
+		return
+	}
+	go func() {
+		select {
+		case ack := <-answer.Ok():
+			done(ack.Sequence, nil)
+		case err := <-answer.Err():
+			done(0, writeError(w.ID, err))
+		}
+	}()
+}
+
+// writeError returns the error of a write that the server did not accept, or
+// may not have accepted. The server has two codes for a write whose condition
+// does not hold: a stream with replicas returns the second, also while another
+// write on the subject is under way.
+func writeError(id string, err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) &&
+		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+		return fmt.Errorf("%w: %q: %w", ErrConflict, id, err)
+	}
+	return fmt.Errorf("tasks: writing %q: %w", id, err)
 }
 
 // Read implements [Store]. It asks the stream's leader, and no replica. Of a
@@ -233,7 +240,7 @@ func entry(id string, rev uint64, h nats.Header, data []byte) (e Entry, err erro
 	}
 	if !ValidName(id) {
 		err = errors.New(nameRule)
-	} else if e.Record, err = parseRecord(data); err == nil {
+	} else if err = json.Unmarshal(data, &e.Record); err == nil {
 		err = e.Record.Validate()
 	}
 	if err != nil {
@@ -259,7 +266,7 @@ func (b *Bucket) from(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// What is no number was written by somebody else: all is read.
+	// Anything but a number was written by somebody else: read all records.
 	mark, err := strconv.ParseUint(string(m.Data), 10, 64)
 	if err != nil || mark > m.Sequence {
 		return 0, nil //nolint:nilerr // see above
@@ -271,7 +278,7 @@ func (b *Bucket) from(ctx context.Context) (uint64, error) {
 // been lost with the connection; it is asked again.
 const beginFor = 2 * time.Second
 
-// errReconnected ends a watch, which is to be begun anew.
+// errReconnected ends a watch, which is to be started again.
 var errReconnected = errors.New("tasks: the connection was lost")
 
 // Watch implements [Store].
@@ -311,7 +318,7 @@ func (b *Bucket) Watch(ctx context.Context, w Watch) error {
 	}, jetstream.PullExpiry(5*time.Second), jetstream.PullHeartbeat(500*time.Millisecond), jetstream.PullMaxMessages(2000),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 			if errors.Is(err, jetstream.ErrNoHeartbeat) {
-				return // it begins anew by itself
+				return // it starts again by itself
 			}
 			select {
 			case failed <- err:
@@ -340,13 +347,13 @@ func (b *Bucket) Watch(ctx context.Context, w Watch) error {
 	}
 }
 
-// lookEvery is how often a watch whose present state is not complete looks
+// lookEvery is how often a watch whose current state is not complete looks
 // whether there is more to come.
 const lookEvery = time.Second
 
-// toldAll reports whether the present state has been told. The message that
-// says that none is pending may never come: the records that were pending when
-// the ones before were sent may expire, or be deleted, before their turn.
+// toldAll reports whether the current state has been delivered. The message
+// that reports no pending records may never come: the records that were pending
+// when the ones before were sent may expire, or be deleted, before their turn.
 func (b *Bucket) toldAll(ctx context.Context, t *telling) bool {
 	at, present := t.progress()
 	if present {
@@ -362,13 +369,13 @@ func (b *Bucket) toldAll(ctx context.Context, t *telling) bool {
 	return true
 }
 
-// A telling is how far a watch has come.
+// A telling holds how far a watch has come.
 type telling struct {
 	w Watch
 
 	mu      sync.Mutex
-	at      uint64 // the revision of what was told last
-	present bool   // the present state is complete
+	at      uint64 // the revision of the last delivery
+	present bool   // the current state is complete
 }
 
 func (t *telling) tell(e Entry) {
@@ -378,7 +385,7 @@ func (t *telling) tell(e Entry) {
 	t.at = e.Revision
 }
 
-// complete says that the present state has been told, unless that was said.
+// complete reports that the current state has been delivered, once.
 func (t *telling) complete() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -394,7 +401,7 @@ func (t *telling) progress() (at uint64, present bool) {
 	return t.at, t.present
 }
 
-// told is what a message tells the watch.
+// told returns the entry that a message delivers to the watch.
 func (b *Bucket) told(m jetstream.Msg, rev uint64, own string) Entry {
 	id, h := strings.TrimPrefix(m.Subject(), b.prefix), m.Headers()
 	if t := h[headerTerm]; len(t) == 1 && t[0] == own {

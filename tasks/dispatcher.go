@@ -24,8 +24,8 @@ const (
 	DefaultGrace = time.Second
 )
 
-// checkpointEach is how often a leader says from where its successor has to
-// read, if that has changed, and how things stand.
+// checkpointEach is how often a leader records from where its successor has to
+// read, if that has changed, and reports its statistics.
 const checkpointEach = time.Second
 
 // DispatcherOptions are the settings of a Dispatcher.
@@ -41,9 +41,9 @@ type DispatcherOptions struct {
 	// the leader, whose order and report are on the way meanwhile. Default:
 	// DefaultGrace.
 	Grace time.Duration
-	// Hooks are told what the dispatcher does.
+	// Hooks are called with the dispatcher's actions.
 	Hooks Hooks
-	// Logger is told of what goes wrong. Nil: silent.
+	// Logger logs errors. Nil: silent.
 	Logger *slog.Logger
 }
 
@@ -103,15 +103,15 @@ func (d *Dispatcher) Stats() Stats { return *d.stats.Load() }
 //
 //	e.OnTerm(func(ctx context.Context, term leader.Term) { _ = d.Lead(ctx, term) })
 //
-// ctx must be that of the term, and end with it. What the store and the workers
-// do not answer is repeated. An error says that the settings are wrong
-// (ErrInvalid), that a hub could not be opened, or that one of the caller's
-// implementations panicked (ErrPanicked).
+// ctx must be the context of the term, and end with it. Requests that the store
+// and the workers do not answer are repeated. An error means that the settings
+// are wrong (ErrInvalid), that a hub could not be opened, or that one of the
+// caller's implementations panicked (ErrPanicked).
 //
-// The election alone decides that a term has ended, and ctx tells. A newer term
-// in a record or in a message of a worker does not end Lead, since submitters
-// and workers may state any number: the dispatcher leaves this record as it is,
-// and gives this worker nothing.
+// The election alone decides that a term has ended, and ctx reports it. A newer
+// term in a record or in a message of a worker does not end Lead, since
+// submitters and workers may state any number: the dispatcher leaves this
+// record as it is, and gives this worker nothing.
 func (d *Dispatcher) Lead(ctx context.Context, term leader.Term) error {
 	if d.fault != nil {
 		return d.fault
@@ -331,7 +331,7 @@ func (r *run) perform(out core.Output) {
 	for _, lost := range out.Lost {
 		what := "a worker obeys another leader whose term has the same number: it is given nothing"
 		if lost.Newer {
-			what = "a worker says that it has seen a newer term: it is given nothing"
+			what = "a worker reports a newer term and is given nothing"
 		}
 		r.caused.warn(what, "worker", lost.Worker)
 	}
@@ -407,8 +407,8 @@ func (r *run) watch() {
 	})
 }
 
-// checkpoint tells the store where a successor has to begin, and readers how
-// things stand.
+// checkpoint records in the store where a successor has to begin, and reports
+// the statistics to readers.
 func (r *run) checkpoint() {
 	maps.DeleteFunc(r.by, func(worker string, _ int) bool { return !r.core.Knows(worker) })
 	c := r.core.Count()
@@ -439,7 +439,7 @@ func (r *run) spawn(what string, f func() error) {
 	})
 }
 
-// close ends what the run has begun.
+// close ends what the run has started.
 func (r *run) close() {
 	r.fail(nil)
 	for _, conn := range r.conns {

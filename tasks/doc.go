@@ -33,12 +33,12 @@
 //
 // # What is left to the caller
 //
-// A worker that is cut off goes on with what it runs, while another begins it
-// anew: no message can stop the one that does not hear. A worker knows the
-// newest term for as long as it runs; one that has just begun accepts the first
-// term that it hears of. So where two runs of a task must not both take effect,
-// give [Task].Term to the resource, and let it refuse what is stale (package
-// fence), or make the effect conditional on the task's ID and Attempt.
+// A worker that is cut off goes on with its attempts, while another starts them
+// again: no message can stop a worker that receives nothing. A worker knows the
+// newest term for as long as it runs; a worker that has just started accepts
+// the first term that it receives. So where two runs of a task must not both
+// take effect, give [Task].Term to the resource, and let it refuse stale terms
+// (package fence), or make the effect conditional on the task's ID and Attempt.
 //
 // The numbers of a group's terms must only grow, as the numbers of one store of
 // elections do. If a group moves to a store that numbers lower, or its store is
@@ -49,25 +49,25 @@
 //
 // # What is not believed
 //
-// Submitters and workers may state any number, so no record and no message ends
-// a leader's term; the election does. A record that is not valid or states a
-// newer term is left as it is, logged, and counted in [Stats]. docs/tasks.md
-// lists who can stop whom.
+// Submitters and workers may state any number, so a record or a message never
+// ends a leader's term; the election does. A record that is not valid or states
+// a newer term is left as it is, logged, and counted in [Stats].
+// docs/guides/tasks.md lists which part can stop which.
 //
 // # A task's way
 //
 //	queued ──▶ assigned (attempt n, to a worker) ──▶ done
 //	   ▲            │
-//	   └──backoff───┴── failure, deadline, worker gone or begun anew ──▶ failed, after MaxAttempts
+//	   └──backoff───┴── failure, deadline, worker gone or restarted ──▶ failed, after MaxAttempts
 //
 // The order goes to the worker when the assignment is stored. The worker holds
-// its report until the leader says that it is recorded, over any number of
-// leaders. A new leader calls the workers, reads what is open, leaves with each
-// worker what it has, and assigns what nobody has.
+// its report until the leader confirms that it is recorded, over any number of
+// leaders. A new leader calls the workers, reads the open tasks, leaves with
+// each worker the tasks that it has, and assigns the rest.
 //
 // Deadlines are durations: the worker counts from the beginning of the attempt,
 // the leader, with a grace, from the order. No wall clocks are compared. A new
-// leader counts anew.
+// leader starts counting again.
 //
 // # Who gets a task
 //
@@ -82,12 +82,12 @@
 // A [Store] keeps the tasks: [Bucket] in JetStream, [Memory] for tests and for
 // what may be lost. A transport carries the messages, with a [Hub] at the
 // leader's end and a [Link] at the worker's: [NATS], [Local] within a program,
-// and module tasks/grpctasks. The package is part of the root module, since it
+// and package grpctasks. The package is part of the root module, since it
 // needs nothing that this does not need anyway; the transport over gRPC, which
-// does, is a module of its own.
+// does, is part of module grpc.
 //
-// What decides is a pure core (internal/core), which a simulation runs with
+// A pure core (internal/core) makes the decisions. A simulation runs it with
 // crashes, lost and doubled messages, lost acknowledgements and stale leaders.
-// docs/tasks.md has what was shown, what it costs, and the rights that each
+// docs/guides/tasks.md has the evidence, the cost, and the rights that each
 // part needs.
 package tasks

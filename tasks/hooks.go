@@ -6,21 +6,21 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
-// Hooks are told what a dispatcher does, for metrics (leaderprom.NewTasks).
-// They are called one at a time, by the goroutine that hands out the tasks: so
-// they return quickly and do not block. A panic of theirs ends Lead with
-// ErrPanicked. Any may be nil.
+// Hooks are called with a dispatcher's actions, for metrics
+// (leaderprom.NewTasks). They are called one at a time, by the goroutine that
+// hands out the tasks: so they return quickly and do not block. A panic in one
+// ends Lead with ErrPanicked. Any may be nil.
 type Hooks struct {
-	// Recorded is told of each record that this dispatcher has written and that
-	// the store has acknowledged. A write whose acknowledgement was lost is not
-	// told, even if it was applied.
+	// Recorded is called for each record that this dispatcher has written and
+	// that the store has acknowledged. It is not called for a write whose
+	// acknowledgement was lost, even if it was applied.
 	Recorded func(Recorded)
-	// Refused is told of each order of this dispatcher that a worker has
-	// refused since it had seen a newer term. Then the dispatcher is deposed, or
-	// the worker has heard a forged term.
+	// Refused is called for each order of this dispatcher that a worker has
+	// refused since it had seen a newer term. Then the dispatcher is deposed,
+	// or the worker has received a forged term.
 	Refused func(id, worker string)
-	// Stats is told each second how things stand, and at the end of a term
-	// that nothing does.
+	// Stats is called each second with the statistics, and at the end of a term
+	// with zero ones.
 	Stats func(Stats)
 }
 

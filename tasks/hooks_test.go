@@ -14,7 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
-// A tally is what hooks were told.
+// A tally contains the calls of hooks.
 type tally struct {
 	mu       sync.Mutex
 	states   []tasks.State
@@ -52,7 +52,7 @@ func (y *tally) told() (states []tasks.State, attempts []int, refused []string, 
 	return slices.Clone(y.states), slices.Clone(y.attempts), slices.Clone(y.refused), last
 }
 
-func TestHooksAreToldWhatADispatcherDoes(t *testing.T) {
+func TestHooksReceiveTheActionsOfADispatcher(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, c *crew) {
 		var y tally
 		_, end := c.lead(tasks.DispatcherOptions{Hooks: y.hooks()})
@@ -85,7 +85,7 @@ func TestHooksAreToldWhatADispatcherDoes(t *testing.T) {
 	})
 }
 
-// An open hub has a worker say something.
+// An open hub lets a worker send a message.
 type openHub chan func(wire.FromWorker)
 
 func (h openHub) Open(_ context.Context, _ string, hear func(wire.FromWorker)) (tasks.Conn, error) {
@@ -96,7 +96,7 @@ func (h openHub) Open(_ context.Context, _ string, hear func(wire.FromWorker)) (
 func (h openHub) Send(string, wire.ToWorker) {}
 func (h openHub) Close()                     {}
 
-func TestAHookIsToldOfOrdersThatAreRefusedAsStale(t *testing.T) {
+func TestAHookReceivesOrdersThatAreRefusedAsStale(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, c *crew) {
 		var y tally
 		h := make(openHub, 1)

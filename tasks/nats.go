@@ -18,10 +18,10 @@ import (
 //	leader-tasks.all.<group>           from the leader to all workers
 //	leader-tasks.to.<worker>.<group>   from the leader to one
 //
-// Messages are JSON (package wire). Nobody but candidates should have the right
-// to publish on the latter two, and nobody but a worker to publish on the first
-// and to subscribe to its own: a message with a forged term keeps every real
-// leader from being obeyed.
+// Messages are JSON (package wire). Grant only candidates the right to publish
+// on the latter two, and only a worker the right to publish on the first and to
+// subscribe to its own: a message with a forged term keeps every real leader
+// from being obeyed.
 type NATS struct {
 	nc  *nats.Conn
 	log *slog.Logger
@@ -33,8 +33,9 @@ var (
 )
 
 // NewNATS returns the transport over a connection, which stays the caller's and
-// may be shared. Nothing is sent before it is used. What does not fit into the
-// client's buffers while the connection is down is lost, and repeated.
+// may be shared. Nothing is sent before it is used. Messages that do not fit
+// into the client's buffers while the connection is down are lost, and
+// repeated.
 func NewNATS(nc *nats.Conn) *NATS { return &NATS{nc: nc, log: slog.New(slog.DiscardHandler)} }
 
 // WithLogger returns the transport with a logger for messages that cannot be

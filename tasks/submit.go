@@ -10,7 +10,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/backoff"
 )
 
-// pace is that of repetitions.
+// pace is the backoff of repetitions.
 func pace() backoff.Policy {
 	return backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Second, Jitter: 0.2}
 }
@@ -19,10 +19,11 @@ func pace() backoff.Policy {
 // that is stored already, with the same payload and target, is left as it is,
 // however far it has come, and its status returned. Submit needs no leader.
 //
-// With nil the task is stored. ErrInvalid (of the Spec, or of a record that
-// stands under the ID) and ErrExists (another task has the ID) are final. After any other error, that of ctx among them, nobody knows
-// whether it is stored: submit it again. A store that does not answer is asked
-// again until ctx is done.
+// With nil the task is stored. ErrInvalid (of the Spec, or of a record that is
+// stored under the ID) and ErrExists (another task has the ID) are final. After
+// any other error, ctx's error included, it is unknown whether the task is
+// stored: submit it again. A store that does not answer is asked again until
+// ctx is done.
 func Submit(ctx context.Context, st Store, s Spec) (Status, error) {
 	rec, err := s.record(time.Now())
 	if err != nil {
@@ -61,8 +62,8 @@ func submit(ctx context.Context, st Store, s Spec, first *Write) (Status, error)
 	}
 }
 
-// Look returns how a task stands, ErrNotFound, or ErrInvalid for a record that
-// is not valid, which no leader acts on.
+// Look returns the status of a task, ErrNotFound, or ErrInvalid for a record
+// that is not valid, which no leader acts on.
 func Look(ctx context.Context, st Store, id string) (Status, error) {
 	e, err := st.Read(ctx, id)
 	if err != nil {
@@ -85,10 +86,10 @@ func Wait(ctx context.Context, st Store, id string) (s Status, err error) {
 	return s, err
 }
 
-// Cancel has a task fail, with a reason for people, wherever it stands; the
-// leader revokes it from the worker that has it. Of the reason a kibibyte is
-// stored. Errors are ErrNotFound, ErrFinished, ErrInvalid for a record that is
-// not valid, and that of ctx.
+// Cancel makes a task fail, with a reason for people, in any state; the leader
+// revokes it from the worker that has it. Of the reason a kibibyte is stored.
+// Errors are ErrNotFound, ErrFinished, ErrInvalid for a record that is not
+// valid, and ctx's error.
 func Cancel(ctx context.Context, st Store, id, why string) (s Status, err error) {
 	why = text(why)
 	done := pace().Repeat(ctx, func() bool {
@@ -104,8 +105,8 @@ func Cancel(ctx context.Context, st Store, id, why string) (s Status, err error)
 			err = fmt.Errorf("%w: %q", ErrFinished, id)
 			return true
 		}
-		// It is no leader's write, or the one that leads would take it for its
-		// own.
+		// It must not look like a leader's write, or the current leader would
+		// take it for its own.
 		e.Record.State, e.Record.Error, e.Record.Term = Failed, why, 0
 		if e.Revision, err = write(ctx, st, Write{ID: id, Expected: e.Revision, Record: e.Record}); err == nil {
 			s = statusOf(e)

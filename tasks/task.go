@@ -31,22 +31,22 @@ const (
 )
 
 var (
-	// ErrInvalid says that a setting, a task or a record in the store is not
-	// allowed; the text says which, and the rule.
+	// ErrInvalid means that a setting, a task or a record in the store is not
+	// allowed; the text contains which, and the rule.
 	ErrInvalid = errors.New("tasks: invalid")
-	// ErrExists says that another task has the ID.
+	// ErrExists means that another task has the ID.
 	ErrExists = errors.New("tasks: another task has this ID")
-	// ErrNotFound says that the store knows no such task (any more).
+	// ErrNotFound means that the store does not know such a task (any more).
 	ErrNotFound = errors.New("tasks: no such task")
-	// ErrConflict says that a write was not applied, since the record stands at
+	// ErrConflict means that a write was not applied, since the record is at
 	// another revision.
 	ErrConflict = errors.New("tasks: the record was changed meanwhile")
-	// ErrFinished says that a task has ended before it could be cancelled.
+	// ErrFinished means that a task has ended before it could be cancelled.
 	ErrFinished = errors.New("tasks: the task has ended")
 	// ErrPermanent marks the error of a handler that another attempt would not
 	// help: the task has then failed. See [Permanent].
 	ErrPermanent = errors.New("tasks: permanent")
-	// ErrPanicked says that a function that the caller gave panicked.
+	// ErrPanicked means that a function that the caller gave panicked.
 	ErrPanicked = errors.New("tasks: panicked")
 	// ErrRevoked is the cause of the end of a handler's context when the leader
 	// has given the task to another, or it was cancelled.
@@ -68,12 +68,12 @@ func Permanent(err error) error {
 	return fmt.Errorf("%w: %w", ErrPermanent, err)
 }
 
-// A Target says which workers may be given a task: see the package
+// A Target selects the workers that may be given a task: see the package
 // documentation. The zero Target is any. A Worker without a Key is taken
 // whatever its labels.
 type Target = wire.Target
 
-// A State is where a task stands.
+// A State is the stage that a task has reached.
 type State = wire.State
 
 // The states of a task. The last two are final.
@@ -91,7 +91,7 @@ type Spec struct {
 	ID string
 	// Payload is for the handler. At most MaxPayload bytes.
 	Payload []byte
-	// To says which workers may be given the task.
+	// To selects the workers that may be given the task.
 	To Target
 	// Timeout is how long one attempt may take, MaxTimeout at most. Default:
 	// DefaultTimeout.
@@ -138,8 +138,8 @@ func (s Spec) record(now time.Time) (wire.Record, error) {
 var nameRule = fmt.Sprintf("must be 1 to %d letters, digits and -_=/", MaxName) //nolint:gochecknoglobals // a constant that Go cannot declare as one
 
 // ValidName reports whether a task, a worker or a label may have the name: 1 to
-// [MaxName] letters, digits and -_=/. There is no dot, so that a name is one
-// token of a NATS subject.
+// [MaxName] letters, digits and -_=/. A dot is not allowed, so that a name is
+// one token of a NATS subject.
 func ValidName(name string) bool { return wire.ValidName(name) }
 
 // A Task is what a handler is given.
@@ -149,23 +149,23 @@ type Task struct {
 	Payload []byte
 	// Attempt counts the assignments of the task, from 1 on.
 	Attempt int
-	// Term is that of the leader that ordered the attempt, for the resources
-	// that the handler changes. Later leaders may have taken the attempt over
-	// from it meanwhile.
+	// Term is the term of the leader that ordered the attempt, for the
+	// resources that the handler changes. Later leaders may have taken the
+	// attempt over from it meanwhile.
 	Term leader.Term
 }
 
 // A Handler runs an attempt of a task, and returns its result, at most
-// MaxPayload bytes. An error means that the attempt has failed; one that
-// matches [ErrPermanent], that the task has. ctx ends when the attempt has had
-// its time, when it is revoked, and when the worker has to end; its cause tells
-// which. Handlers run side by side, as many as the worker's capacity. A panic
-// counts as an error.
+// MaxPayload bytes. An error means that the attempt has failed. An error that
+// matches [ErrPermanent] means that the task has failed. ctx ends when the
+// attempt has had its time, when it is revoked, and when the worker has to end;
+// its cause shows which. Handlers run side by side, as many as the worker's
+// capacity. A panic counts as an error.
 type Handler func(ctx context.Context, t Task) (result []byte, err error)
 
-// A Status is how a task stands.
+// A Status describes a task.
 type Status struct {
-	// ID is the task's, and State where it stands.
+	// ID is the task's ID, and State its state.
 	ID    string
 	State State
 	// Attempt is the number of the latest assignment, Failures how many
@@ -178,9 +178,9 @@ type Status struct {
 	Worker string
 	// Result is what the handler returned, of a task that is Done.
 	Result []byte
-	// Error says why the latest attempt failed.
+	// Error is the reason why the latest attempt failed.
 	Error string
-	// Revision is that of the record in its store.
+	// Revision is the record's revision in its store.
 	Revision uint64
 }
 

@@ -217,7 +217,8 @@ func TestSubmitIsIdempotentByID(t *testing.T) {
 				t.Errorf("another task of that ID: %v", err)
 			}
 		}
-		// One that was cancelled has its payload still, and another is not stored.
+		// A cancelled task still has its payload, and a different task under
+		// its ID is not stored.
 		if _, err := tasks.Cancel(t.Context(), c.st, "b", "not needed"); err != nil {
 			t.Fatal(err)
 		}
@@ -526,8 +527,8 @@ func TestTheNextLeaderGivesAwayWhatADeadWorkerHad(t *testing.T) {
 	})
 }
 
-// What a deposed leader still sends does nothing: neither its orders, nor what
-// it revokes and settles.
+// Messages of a deposed leader have no effect: neither its orders, nor its
+// revocations and settlements.
 func TestAWorkerObeysNothingOfAnOlderTerm(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, c *crew) {
 		var l log
@@ -564,7 +565,7 @@ func TestAWorkerObeysNothingOfAnOlderTerm(t *testing.T) {
 			late.Send("w", m)
 			synctest.Wait()
 			if m := <-said; len(m.Refused) != 1 || m.Refused[0].Why != wire.Stale || m.Seen != 2 || m.SeenToken != present.Token {
-				t.Errorf("%s: the worker says %+v", name, m)
+				t.Errorf("%s: the worker sends %+v", name, m)
 			}
 		}
 		select {
@@ -629,7 +630,8 @@ func TestEachPartOfALongMessageHasItsTermAndItsSender(t *testing.T) {
 	}
 }
 
-// What a NATS server does not take is lost each time that it is repeated.
+// A message that a NATS server does not take is lost each time that it is
+// repeated.
 func TestEachPartOfALongMessageFitsIntoOneOfNATS(t *testing.T) {
 	var up wire.FromWorker
 	var down wire.ToWorker
@@ -735,9 +737,10 @@ func TestWorkerDropsAnInvalidMessageOfALeader(t *testing.T) {
 	})
 }
 
-// The way out where a group's terms begin anew: another bucket, and workers
-// that have begun after the last of them that knew the larger numbers has gone.
-func TestAfterTermsHaveBegunAnewWorkersThatBeginAnewAreObeyedAgain(t *testing.T) {
+// The remedy where a group's terms start again: another bucket, and workers
+// that have started after the last of them that knew the larger numbers has
+// gone.
+func TestNewWorkersObeyAfterTheTermsRestart(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, c *crew) {
 		var l log
 		c.terms = 1 << 50
@@ -762,8 +765,8 @@ func TestAfterTermsHaveBegunAnewWorkersThatBeginAnewAreObeyedAgain(t *testing.T)
 	})
 }
 
-// After a store has lost its records two leaders may have one number. The one
-// that a worker does not obey says so, once, and gives it nothing.
+// After a store has lost its records two leaders may have one number. The
+// leader that a worker does not obey reports it, once, and gives it nothing.
 func TestALeaderWarnsOfAWorkerThatObeysAnotherOfItsNumber(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, c *crew) {
 		term, _ := c.lead(tasks.DispatcherOptions{})

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
-// A Hub is the leader's end of a transport. What it carries may be lost, come
+// A Hub is the leader's end of a transport. Its messages may be lost, come
 // late, in another order and more than once: leader and workers repeat what
 // matters.
 type Hub interface {
@@ -42,9 +42,9 @@ type Seat interface {
 	Close()
 }
 
-// bulk is how many bytes of payloads and results go in one message at most. One
-// more may be added, and encoded as base64 they grow by a third: it fits
-// into the 1 MiB that a NATS server allows by default.
+// bulk is how many bytes of payloads and results go in one message at most.
+// Another may be added, and base64 makes them a third longer: the message still
+// fits into the 1 MiB that a NATS server allows by default.
 const bulk = 256 << 10
 
 // overhead is how many bytes an item of a message takes at most beside its ID
@@ -81,7 +81,7 @@ func Split(m wire.ToWorker) (parts []wire.ToWorker) {
 	return append(parts, part)
 }
 
-// SplitReports is [Split] for what a worker says.
+// SplitReports is [Split] for a worker's message.
 func SplitReports(m wire.FromWorker) (parts []wire.FromWorker) {
 	reports := m.Reports
 	m.Reports = nil

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
-// DefaultDrainTimeout is how long a worker that ends waits for its handlers if
-// its options say nothing.
+// DefaultDrainTimeout is how long a worker that ends waits for its handlers by
+// default.
 const DefaultDrainTimeout = 10 * time.Second
 
 const (
@@ -32,10 +32,10 @@ const (
 
 // WorkerOptions are the settings of a Worker.
 type WorkerOptions struct {
-	// Group is that of the dispatcher. Required.
+	// Group is the dispatcher's group. Required.
 	Group string
-	// Name tells the workers of a group apart. Required. Of two that run under
-	// one name the one that began later counts.
+	// Name distinguishes the workers of a group. Required. Of two that run
+	// under one name the one that began later counts.
 	Name string
 	// Labels are what tasks may ask for (Target.Label), MaxLabels at most.
 	Labels []string
@@ -50,10 +50,10 @@ type WorkerOptions struct {
 	// handlers to return and for their reports to be recorded. Default:
 	// DefaultDrainTimeout. Negative: not at all.
 	DrainTimeout time.Duration
-	// Accepted, optional, is told of each attempt that is accepted, before its
-	// handler begins; it must return quickly.
+	// Accepted, optional, is called for each attempt that is accepted, before
+	// its handler begins; it must return quickly.
 	Accepted func(Task)
-	// Logger is told of what goes wrong. Nil: silent.
+	// Logger logs errors. Nil: silent.
 	Logger *slog.Logger
 }
 
@@ -106,13 +106,13 @@ func validGroup(group string) bool {
 }
 
 // Run works until ctx is done. Then it drains: it takes no more, lets handlers
-// go on for DrainTimeout and has their reports recorded, ends the context of
-// those that are left, and returns when all handlers have. What was not
-// recorded by then is given to others at once.
+// go on for DrainTimeout and waits until their reports are recorded, ends the
+// context of those that are left, and returns when all handlers have. Attempts
+// that were not recorded by then are given to others immediately.
 //
-// The error is nil, ErrInvalid for wrong settings, that of the link, or
-// ErrPanicked for a panic of what the caller gave, the handler aside. A worker
-// may be run again after Run has returned, and not before.
+// The error is nil, ErrInvalid for wrong settings, the link's error, or
+// ErrPanicked for a panic in the caller's code, the handler aside. A worker may
+// be run again after Run has returned, and not before.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.fault != nil {
 		return w.fault
@@ -193,7 +193,7 @@ func (s *shift) loop() error {
 			s.end(ErrLeaving)
 			s.ending = true
 		}
-		runtime.Gosched() // more handlers may return, and one message tells of all
+		runtime.Gosched() // more handlers may return, and one message reports all
 		events = s.inbox.take(events)
 		for _, e := range events {
 			s.take(e)
@@ -213,7 +213,7 @@ func (s *shift) take(e told) {
 	}
 	delete(s.running, e.returned.Ref)
 	if s.ending && !e.returned.OK {
-		return // the end of the worker says nothing of the task
+		return // the end of the worker proves nothing about the task
 	}
 	s.core.Returned(*e.returned)
 }
@@ -240,8 +240,8 @@ func (s *shift) perform() {
 	}
 }
 
-// leave says that the worker is gone when all handlers have returned: only then
-// may others begin what they had.
+// leave reports that the worker is gone when all handlers have returned: only
+// then may others start its attempts.
 func (s *shift) leave() {
 	s.work.Wait()
 	s.core.Leave()

@@ -25,8 +25,8 @@ const (
 )
 
 // ValidName reports whether a task, a worker or a label may have the name: 1 to
-// [MaxName] letters, digits and -_=/. There is no dot, so that a name is one
-// token of a NATS subject.
+// [MaxName] letters, digits and -_=/. A dot is not allowed, so that a name is
+// one token of a NATS subject.
 func ValidName(name string) bool {
 	for i := range len(name) {
 		switch c := name[i]; {

@@ -1,5 +1,5 @@
-// Package wire is what dispatchers, workers and stores of package tasks tell
-// each other: records and messages with their limits, and the one rule about
+// Package wire defines the records and messages that dispatchers, workers and
+// stores of package tasks exchange, with their limits, and the one rule about
 // terms.
 //
 // Programs that hand out tasks do not need it; those that bring tasks over
@@ -12,8 +12,8 @@ import "time"
 // A Term is the term of a leader as messages state it. The token is a secret
 // among the leader and its workers.
 type Term struct {
-	Number uint64 `json:"n"` // that of leader.Term
-	Token  string `json:"t"` // that of leader.Term
+	Number uint64 `json:"n"` // the number of leader.Term
+	Token  string `json:"t"` // the token of leader.Term
 }
 
 // Supersedes reports whether a worker whose newest term is last may accept an
@@ -22,7 +22,7 @@ func (t Term) Supersedes(last Term) bool {
 	return t.Number > last.Number || t == last && t != Term{}
 }
 
-// A State is where a task stands.
+// A State is the stage that a task has reached.
 type State string
 
 // The states of a task. Done and Failed are final: a record in them never
@@ -37,8 +37,8 @@ const (
 // Finished reports whether the state is final.
 func (s State) Finished() bool { return s == Done || s == Failed }
 
-// A Target says which workers may be given a task. Its fields limit each other:
-// a key with a label is hashed over the workers that have the label.
+// A Target selects the workers that may be given a task. Its fields limit each
+// other: a key with a label is hashed over the workers that have the label.
 type Target struct {
 	// Worker is the name of the only worker that may.
 	Worker string `json:"worker,omitempty"`
@@ -51,11 +51,11 @@ type Target struct {
 
 // A Record is a task as it is stored. Each change of it is a compare-and-swap.
 type Record struct {
-	// State is where the task stands.
+	// State is the stage that the task has reached.
 	State State `json:"state"`
 	// Payload is what the handler is given.
 	Payload []byte `json:"payload,omitempty"`
-	// To says which workers may be given the task.
+	// To selects the workers that may be given the task.
 	To Target `json:"to,omitzero"`
 	// Timeout is how long one attempt may take.
 	Timeout time.Duration `json:"timeout"`
@@ -67,38 +67,39 @@ type Record struct {
 	// for people.
 	Submitted time.Time `json:"submitted,omitzero"`
 
-	// Term is that of the leader that wrote the record, 0 for a submitter.
+	// Term is the term of the leader that wrote the record, 0 for a submitter.
 	Term uint64 `json:"term,omitempty"`
 	// Attempt numbers the assignments. Each is made by one write, and so by one
 	// term for one worker.
 	Attempt int `json:"attempt,omitempty"`
 	// Failures counts the attempts that failed or got lost.
 	Failures int `json:"failures,omitempty"`
-	// Worker and Run say to whom the task is assigned, or was at its end.
+	// Worker and Run identify the worker to which the task is assigned, or was
+	// at its end.
 	Worker string `json:"worker,omitempty"`
 	Run    string `json:"run,omitempty"`
 
 	// Result is what the handler returned.
 	Result []byte `json:"result,omitempty"`
-	// Error says why the latest attempt failed.
+	// Error is the reason why the latest attempt failed.
 	Error string `json:"error,omitempty"`
 }
 
 // A Ref names an attempt of a task.
 type Ref struct {
 	ID      string `json:"id"` // the task's
-	Attempt int    `json:"a"`  // that of the task's record
+	Attempt int    `json:"a"`  // the attempt in the task's record
 }
 
 // An Order gives an attempt to a worker.
 type Order struct {
 	Ref
-	Payload []byte        `json:"p,omitempty"` // that of the task's record
-	Timeout time.Duration `json:"d"`           // that of the task's record
+	Payload []byte        `json:"p,omitempty"` // the payload in the task's record
+	Timeout time.Duration `json:"d"`           // the timeout in the task's record
 }
 
 // ToWorker is a message of a leader. A worker that has seen a newer term obeys
-// no part of it. One that says nothing but the term is a sign of life.
+// no part of it. A message with nothing except the term is a sign of life.
 type ToWorker struct {
 	// Term is the leader's.
 	Term Term `json:"term"`
@@ -121,24 +122,24 @@ type ToWorker struct {
 type FromWorker struct {
 	// Worker is the worker's name.
 	Worker string `json:"worker"`
-	// Run tells the runs of a worker apart. Runs grow as strings, so that one
-	// replaces another as soon as it is heard.
+	// Run distinguishes the runs of a worker. Runs grow as strings, so that one
+	// replaces another as soon as it is received.
 	Run string `json:"run"`
 	// Seen is the number of the newest term that the worker has seen, and
 	// SeenToken its token.
 	Seen      uint64 `json:"seen,omitempty"`
 	SeenToken string `json:"seen_token,omitempty"`
-	// Presence is what the worker can take, if the message tells.
+	// Presence is the worker's capacity, if the message contains it.
 	Presence *Presence `json:"presence,omitempty"`
 	// Refused are orders that it does not carry out.
 	Refused []Refusal `json:"refused,omitempty"`
-	// Reports tell of attempts that have ended.
+	// Reports describe attempts that have ended.
 	Reports []Report `json:"reports,omitempty"`
 	// Leaving: the worker has ended, and holds nothing.
 	Leaving bool `json:"leaving,omitempty"`
 }
 
-// Presence says what a worker can take and what it has.
+// Presence contains a worker's capacity and its attempts.
 type Presence struct {
 	// Labels are those by which a Target may choose the worker.
 	Labels []string `json:"labels,omitempty"`
@@ -170,13 +171,14 @@ const (
 	Older    Why = "older"    // it has a later attempt of the task
 )
 
-// A Report says how an attempt ended.
+// A Report describes how an attempt ended.
 type Report struct {
 	Ref
 	// OK: the task is done, and Result is its result.
 	OK     bool   `json:"ok,omitempty"`
 	Result []byte `json:"result,omitempty"`
-	// Error says why it is not. Permanent: another attempt would not help.
+	// Error is the reason of a failure. Permanent: another attempt would not
+	// help.
 	Error     string `json:"error,omitempty"`
 	Permanent bool   `json:"permanent,omitempty"`
 }

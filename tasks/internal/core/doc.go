@@ -10,18 +10,18 @@
 //	queued     →  assigned (attempt n+1)         a worker that may has room
 //	assigned   →  done                           its worker reports success
 //	assigned   →  queued, or failed at the last  it reports failure; its deadline has
-//	                                             passed; it is gone; it began anew
+//	                                             passed; it is gone; it restarted
 //
 // The order goes out when the assignment is stored, never before; a report is
-// settled when its outcome is stored, never before. What a worker holds and the
-// store does not know of is revoked. A write that meets another revision is
-// followed by a read, and what the read shows counts.
+// settled when its outcome is stored, never before. An attempt that a worker
+// holds and the store does not know of is revoked. A write that meets another
+// revision is followed by a read, whose result counts.
 //
 // A record that is not valid or states a newer term is parked: it is left as it
 // is. A worker that has seen a newer term is given nothing. Neither ends the
 // dispatcher, since submitters and workers may state any number: only the
 // election knows when a term has ended.
 //
-// A [Worker] accepts what is not older than the newest term that it has seen,
-// and holds each attempt until a leader says that it is settled.
+// A [Worker] accepts orders that are not older than the newest term that it has
+// seen, and holds each attempt until a leader confirms that it is settled.
 package core

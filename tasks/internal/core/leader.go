@@ -26,7 +26,7 @@ type Config struct {
 	Reread time.Duration
 }
 
-// A Write is to be made if the task's record stands at Expected.
+// A Write is to be made if the task's record is at Expected.
 type Write struct {
 	ID       string
 	Expected uint64
@@ -79,8 +79,8 @@ type Leader struct {
 	dirty    bool // a task may find a worker now
 	moved    bool // keys may belong to other workers now
 
-	// The watch lags behind what we write and read: what it tells later of
-	// tasks that have ended says nothing.
+	// The watch lags behind the leader's writes and reads: its later reports on
+	// tasks that have ended do not count.
 	watched uint64
 	ended   map[string]uint64
 	endings []ending // by the revision, nearly
@@ -140,8 +140,8 @@ type task struct {
 	rev uint64
 	rec wire.Record
 
-	// next is being written, on expected. unsure: a write has failed, and what
-	// stands in the store has to be read.
+	// next is being written, on expected. unsure: a write has failed, and the
+	// stored record has to be read.
 	writing  bool
 	expected uint64
 	next     *wire.Record // nil unless one is written, or was of unknown outcome
@@ -154,7 +154,7 @@ type task struct {
 	sentAt time.Duration
 	report *wire.Report // how the attempt ended, to be recorded
 	lost   string       // why the attempt is given up
-	spared bool         // that is no failure
+	spared bool         // that does not count as a failure
 
 	ticket uint64 // of its place in a line, 0 outside
 	timer  *timer
@@ -164,7 +164,7 @@ type task struct {
 // A worker is one that was heard of in its lease.
 type worker struct {
 	name, run string
-	known     bool // it has said what it can take
+	known     bool // it has reported its capacity
 	foreign   bool // it obeys another leader, by its latest message
 	presence  wire.Presence
 	heard     time.Duration
@@ -213,7 +213,7 @@ func (l *Leader) Tick(now time.Duration) {
 	}
 }
 
-// Present is called when all open tasks have been told of.
+// Present is called when all open tasks have been reported.
 func (l *Leader) Present(now time.Duration) {
 	if l.present {
 		return
@@ -228,7 +228,7 @@ func (l *Leader) Present(now time.Duration) {
 	l.early = early{}
 }
 
-// Heard takes in what a worker says.
+// Heard handles a worker's message.
 func (l *Leader) Heard(now time.Duration, m wire.FromWorker) {
 	w := l.admit(now, m)
 	switch {
@@ -257,19 +257,19 @@ func (l *Leader) Heard(now time.Duration, m wire.FromWorker) {
 	}
 }
 
-// another reports whether a worker obeys another leader, by what it says. It
-// refuses our orders then.
+// another reports whether a worker obeys another leader, according to its
+// message. It refuses this leader's orders then.
 func (l *Leader) another(m *wire.FromWorker) bool {
 	return m.Seen > l.cfg.Term.Number || m.Seen == l.cfg.Term.Number && m.SeenToken != "" && m.SeenToken != l.cfg.Term.Token
 }
 
-// loyal takes in which leader a worker obeys. A worker that obeys another leader
-// is given nothing while it says so. Nothing else follows: anybody who may speak
-// as a worker may state any number, and only the election knows which terms
-// there are. If the stated term is newer, the worker keeps its attempts until
-// their deadlines, since its leader may be our successor. If the term has our
-// number, its tasks go to others: ordered here, they would use up their
-// attempts.
+// loyal handles which leader a worker obeys. A worker that obeys another leader
+// is given nothing while it reports so. Nothing else follows: anybody who may
+// speak as a worker may state any number, and only the election knows which
+// terms there are. If the stated term is newer, the worker keeps its attempts
+// until their deadlines, since its leader may be this leader's successor. If
+// the term has this leader's number, its tasks go to others: ordered here, they
+// would use up their attempts.
 func (l *Leader) loyal(now time.Duration, w *worker, m wire.FromWorker) {
 	foreign := l.another(&m)
 	if foreign == w.foreign {
@@ -300,7 +300,7 @@ func (l *Leader) admit(now time.Duration, m wire.FromWorker) *worker {
 		if m.Run < w.run && now < w.heard+w.lease(l.cfg) {
 			return nil
 		}
-		l.gone(now, w, "the worker has begun anew")
+		l.gone(now, w, "the worker was restarted")
 		w = nil
 	}
 	if w == nil {
@@ -344,7 +344,7 @@ func (l *Leader) watch(w *worker) {
 	})
 }
 
-// adopt gives a worker what the store says that it has.
+// adopt gives a worker the tasks that the store assigns to it.
 func (l *Leader) adopt(now time.Duration, w *worker) {
 	orphans := l.orphans[w.name]
 	delete(l.orphans, w.name)
@@ -369,8 +369,8 @@ func (l *Leader) gone(now time.Duration, w *worker, why string) {
 	w.tasks = nil
 }
 
-// presence takes in what a worker can take, and compares what it has with what
-// the store says.
+// presence handles a worker's capacity, and compares its attempts with the
+// store's assignments.
 func (l *Leader) presence(now time.Duration, w *worker, p wire.Presence) {
 	moved := !w.known || w.presence.Draining != p.Draining || !slices.Equal(w.presence.Labels, p.Labels)
 	if moved {
@@ -461,7 +461,7 @@ func (l *Leader) refused(now time.Duration, w *worker, r wire.Refusal) {
 			l.rehash()
 		}
 	case wire.Full:
-		w.presence.Capacity = min(w.presence.Capacity, len(w.tasks)-1) // until its presence tells
+		w.presence.Capacity = min(w.presence.Capacity, len(w.tasks)-1) // until its presence arrives
 	case wire.Older, wire.Stale:
 	}
 	t.spared = true
@@ -474,7 +474,8 @@ func (l *Leader) reports(now time.Duration, w *worker, s said) {
 		t := l.tasks[r.ID]
 		switch {
 		case t != nil && (t.rec.Attempt < r.Attempt || t.unsure && t.next.Attempt == r.Attempt):
-			// What we know of the task is old. The worker reports again.
+			// The leader's knowledge of the task is old. The worker reports
+			// again.
 		case t == nil || w == nil || w.run != s.run || !t.has(w, r.Ref):
 			m := l.to(s.worker, s.run)
 			m.Settled = append(m.Settled, r.Ref)
@@ -485,9 +486,9 @@ func (l *Leader) reports(now time.Duration, w *worker, s said) {
 	}
 }
 
-// Stored takes in a record that stands in the store, as a watch or a read shows
-// it. What is older than what is known says nothing. A record of a newer term
-// is parked: we may be deposed without knowing it, and then the record is our
+// Stored handles a stored record, from a watch or a read. A record that is
+// older than the known one is ignored. A record of a newer term is parked: this
+// leader may be deposed without knowing it, and then the record is its
 // successor's.
 func (l *Leader) Stored(now time.Duration, id string, rev uint64, rec wire.Record) {
 	if rev <= l.parked[id] {
@@ -531,9 +532,9 @@ func (l *Leader) Invalid(now time.Duration, id string, rev uint64, why string) {
 	l.out.Parked = append(l.out.Parked, Parked{id, why})
 }
 
-// Own takes in the revision of a record that states our term. The watch does not
-// tell the rest, since we know what we have written. A submitter may state our
-// term, too, so a revision that we do not know is read.
+// Own handles the revision of a record that states the leader's own term. The
+// watch omits the rest, since the leader knows what it has written. A submitter
+// may state the same term, too, so an unknown revision is read.
 func (l *Leader) Own(id string, rev uint64) {
 	t := l.tasks[id]
 	if t == nil && rev > max(l.watched, l.ended[id], l.parked[id]) || t != nil && rev > t.rev && !t.pending() {
@@ -541,8 +542,8 @@ func (l *Leader) Own(id string, rev uint64) {
 	}
 }
 
-// Watched takes in that the watch has told of all up to a revision, our own
-// writes left out.
+// Watched records that the watch has reported all changes up to a revision, the
+// leader's own writes left out.
 func (l *Leader) Watched(rev uint64) {
 	l.watched = max(l.watched, rev)
 	for len(l.endings) > 0 && l.endings[0].rev <= l.watched {
@@ -562,19 +563,19 @@ func (l *Leader) end(t *task) {
 	}
 }
 
-// pending reports whether a write of ours may be on its way.
+// pending reports whether a write of the leader may be in flight.
 func (t *task) pending() bool { return t.writing || t.unsure }
 
-// isNext reports whether a record is the one that is being written. Nobody
-// else writes with our term.
+// isNext reports whether a record is the one that is being written. Only this
+// leader writes with its term.
 func (t *task) isNext(term uint64, rec wire.Record) bool {
 	n := t.next
 	return rec.Term == term && rec.State == n.State && rec.Attempt == n.Attempt && rec.Failures == n.Failures &&
 		rec.Worker == n.Worker && rec.Run == n.Run
 }
 
-// Missing takes in that a read found no record. A replica that lags may say so,
-// too: the third time counts.
+// Missing handles a read that found no record. A replica that lags may give the
+// same answer: the third time counts.
 func (l *Leader) Missing(now time.Duration, id string) {
 	t := l.tasks[id]
 	if t == nil || !t.unsure || t.writing {
@@ -619,7 +620,7 @@ func (l *Leader) Wrote(now time.Duration, id string, expected, rev uint64, ok bo
 	}
 	t.writing = false
 	if t.rev != expected {
-		l.decide(now, t) // what stands there is known
+		l.decide(now, t) // the stored record is known
 		return
 	}
 	t.unsure = true
@@ -641,9 +642,9 @@ func (l *Leader) readLater(now time.Duration, t *task) {
 	})
 }
 
-// Low returns a revision that no open or parked task stands below, now or later:
-// records change by growing revisions, so a leader that begins to read there
-// misses none. It is 0 while the open tasks are not known.
+// Low returns a lower bound for the revisions of all open and parked tasks, now
+// and later: records change by growing revisions, so a leader that begins to
+// read there misses none. It is 0 while the open tasks are not known.
 func (l *Leader) Low() uint64 {
 	if !l.present {
 		return 0

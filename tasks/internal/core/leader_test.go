@@ -27,7 +27,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// submit tells of a task, and returns the write that assigns it.
+// submit reports a task, and returns the write that assigns it.
 func (d *desk) submit(id string) core.Write {
 	d.t.Helper()
 	d.rev++
@@ -123,7 +123,7 @@ func TestAWriteOfUnknownOutcomeIsFollowedByARead(t *testing.T) {
 	}
 }
 
-func TestWhatTheWatchTellsLateOfAFinishedTaskSaysNothing(t *testing.T) {
+func TestLateReportsOfAFinishedTaskAreIgnored(t *testing.T) {
 	d := newDesk(t)
 	before := d.rev + 1
 	d.stored(d.submit("x"))
@@ -194,15 +194,15 @@ func TestASignOfLifeIsHeardAsAnOrderIs(t *testing.T) {
 			want = before
 		}
 		if w.Newest() != want || (say != nil) != c.refused {
-			t.Errorf("%s: the newest term is %+v, and the worker says %+v", c.name, w.Newest(), say)
+			t.Errorf("%s: the newest term is %+v, and the worker sends %+v", c.name, w.Newest(), say)
 		}
 		if say != nil && (say.Seen != want.Number || say.SeenToken != want.Token) {
-			t.Errorf("%s: the worker says %+v", c.name, say)
+			t.Errorf("%s: the worker sends %+v", c.name, say)
 		}
 	}
 }
 
-// What a run said before it was replaced may come late.
+// A run's messages from before it was replaced may come late.
 func TestAWorkersEarlierRunTakesNothingFromItsLaterOne(t *testing.T) {
 	d := newDesk(t)
 	d.stored(d.submit("x"))
@@ -243,7 +243,7 @@ func TestAWorkerLetsGoOfNothingButWhatIsMeant(t *testing.T) {
 
 // A store may be away for hours, and a worker repeats its reports three times
 // in its lease.
-func TestWhatIsReportedBeforeTheTasksAreKnownIsBoundedAndAskedForAgain(t *testing.T) {
+func TestReportsBeforeTheTasksAreKnownAreBoundedAndRequestedAgain(t *testing.T) {
 	for name, c := range map[string]struct{ result, more int }{
 		"many": {}, "long": {result: 1 << 16}, "one that has room beside one that has none": {more: 1 << 16},
 	} {
@@ -311,8 +311,9 @@ func TestAWorkerIsMissedWhenItsOwnLeaseEnds(t *testing.T) {
 	}
 }
 
-// One answer that there is no record may come from a replica that lags. Three
-// in a row are believed: a record that was removed by hand ends the attempt.
+// A single answer that there is no record may come from a replica that lags.
+// The third in a row is believed: a record that was removed by hand ends the
+// attempt.
 func TestARecordThatIsNotFoundThriceIsGone(t *testing.T) {
 	d := newDesk(t)
 	w := d.submit("x")
@@ -324,7 +325,7 @@ func TestARecordThatIsNotFoundThriceIsGone(t *testing.T) {
 		}
 		d.asked()
 		d.l.Stored(d.now, "x", w.Expected, wire.Record{State: wire.Queued, Timeout: time.Second, MaxAttempts: 9})
-		w = d.written() // it stands, and was not written
+		w = d.written() // it is stored, and was not written
 		d.l.Wrote(d.now, w.ID, w.Expected, 0, false)
 	}
 	for range 3 {

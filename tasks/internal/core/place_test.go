@@ -8,7 +8,7 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks/internal/core"
 )
 
-func TestRendezvousSpreadsKeysAndMovesOnlyThoseOfWhatComesAndGoes(t *testing.T) {
+func TestRendezvousSpreadsKeysAndMovesOnlyTheKeysOfChangedWorkers(t *testing.T) {
 	const keys = 10_000
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
 	at := func(names []string) (of []string, share map[string]int) {

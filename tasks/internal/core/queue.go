@@ -37,7 +37,7 @@ func (l *line) head() *task {
 	return nil
 }
 
-// lines are those of all classes. Tickets order the tasks of all of them.
+// lines are the lines of all classes. Tickets order the tasks of all of them.
 type lines struct {
 	of     map[class]*line
 	ticket uint64
@@ -89,7 +89,7 @@ func (q *lines) waiting(served func(class) bool) (h heads) {
 	return h
 }
 
-// heads are lines in which a task waits, that of the oldest task first.
+// heads are lines in which a task waits, with the oldest task's line first.
 type heads []*line
 
 // Len implements heap.Interface, as the following do.
@@ -98,8 +98,8 @@ func (h *heads) Len() int { return len(*h) }
 // Swap swaps two lines.
 func (h *heads) Swap(i, j int) { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
 
-// Less reports whether the first task of one waits for longer than that of
-// another.
+// Less reports whether the first task of one waits for longer than the first
+// task of the other.
 func (h *heads) Less(i, j int) bool { return (*h)[i].wait[0].ticket < (*h)[j].wait[0].ticket }
 
 // Push adds a line.
@@ -130,7 +130,7 @@ type timers struct {
 	seq uint64
 }
 
-// arm sets a timer, anew if it was set.
+// arm sets a timer, and resets it if it was set.
 func (h *timers) arm(t **timer, at time.Duration, do func(now time.Duration)) {
 	h.stop(*t)
 	h.seq++

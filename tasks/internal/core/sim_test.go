@@ -23,8 +23,7 @@ var (
 // messages are lost, doubled, late and out of order, acknowledgements of writes
 // are lost, reads are stale, and leaders and workers crash, freeze and act on
 // although others have taken their place. Records and messages lie about terms.
-// What it judges by are the workers'
-// own logs and the history of the store.
+// It judges by the workers' own logs and the history of the store.
 func TestSimulation(t *testing.T) {
 	total := map[string]int{}
 	for i := range *seeds {
@@ -123,7 +122,7 @@ type simLeader struct {
 	frozen  bool
 	wake    time.Duration // when it looks at what is due
 	waiting []func()      // what came while it was frozen
-	watch   []stored      // not yet told
+	watch   []stored      // not yet delivered
 	ids     []string
 	missed  map[string]int // reads in a row that did not find a task
 }
@@ -138,7 +137,7 @@ type simWorker struct {
 	newest uint64 // of all messages that this run was given
 	stop   map[wire.Ref]bool
 	lease  time.Duration
-	held   int            // for how many messages it does not get on to do what they say
+	held   int            // for how many messages it defers acting on them
 	orders map[order]bool // those that came in the newest term known then
 }
 
@@ -287,7 +286,7 @@ func (w *world) apply(id string, expected uint64, rec wire.Record) (uint64, bool
 	return w.rev, true
 }
 
-// tell brings a change to a leader's watch, in order.
+// tell delivers a change to a leader's watch, in order.
 func (w *world) tell(l *simLeader, id string, s stored) {
 	l.ids, l.watch = append(l.ids, id), append(l.watch, s)
 	w.after(w.delay(), func() {
@@ -469,7 +468,7 @@ func (w *world) in(sw *simWorker, do func()) {
 	}
 }
 
-// start is a worker's log: what it accepts, of whom.
+// start is a worker's log: which attempts it accepts, from which leader.
 func (w *world) start(sw *simWorker, s core.Start) {
 	w.say("%s/%s starts %v in term %d", sw.name, sw.run, s.Ref, s.Term.Number)
 	if !sw.orders[order{s.Ref, s.Term.Number}] {
@@ -588,7 +587,7 @@ func (w *world) fault() {
 				w.wake(sw)
 			}
 		})
-	case 5: // somebody says in a worker's name that there is a newer term
+	case 5: // a forged message in a worker's name states a newer term
 		w.count["lie"]++
 		w.at(latest, func() { latest.core.Heard(w.now, wire.FromWorker{Worker: sw.name, Run: sw.run, Seen: noTerm}) })
 	}

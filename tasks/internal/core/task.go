@@ -6,7 +6,8 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
-// begin takes in a task that was not known, or stands otherwise than we wrote.
+// begin handles a task that was not known, or differs from the leader's own
+// write.
 func (l *Leader) begin(now time.Duration, t *task) {
 	switch {
 	case t.rec.State == wire.Assigned:
@@ -26,7 +27,7 @@ func (l *Leader) bind(now time.Duration, t *task) {
 	case w == nil:
 		l.orphan(now, t)
 	case w.run != t.rec.Run:
-		l.giveUp(now, t, "the worker has begun anew")
+		l.giveUp(now, t, "the worker was restarted")
 	default:
 		l.hold(t, w)
 		l.expire(now, t)
@@ -53,7 +54,7 @@ func (l *Leader) orphan(now time.Duration, t *task) {
 	})
 }
 
-// hold counts a task among those of a worker.
+// hold counts a task among a worker's tasks.
 func (l *Leader) hold(t *task, w *worker) {
 	l.release(t)
 	t.holder = w
@@ -92,8 +93,8 @@ func (l *Leader) backOff(now time.Duration, t *task) {
 const MaxBackoff = time.Minute
 
 // MaxTimeout bounds the time of an attempt, the delay after one, and leases,
-// whatever a record, a worker or a setting says: an instant beyond the largest
-// duration would be one of the past.
+// even if a record, a worker or a setting states more: an instant beyond the
+// largest duration would lie in the past.
 const MaxTimeout = wire.MaxTimeout
 
 // backoff returns how long a task waits after its latest failure.
@@ -115,7 +116,7 @@ func (l *Leader) giveUp(now time.Duration, t *task, why string) {
 	}
 }
 
-// decide does what a task needs, unless it is not known how it stands.
+// decide takes the next step for a task, unless its state is unknown.
 func (l *Leader) decide(now time.Duration, t *task) {
 	switch {
 	case t.pending():
@@ -225,7 +226,7 @@ func (l *Leader) wrote(now time.Duration, t *task, rev uint64) {
 	}
 }
 
-// assigned takes in that an assignment of ours was stored.
+// assigned handles that an assignment of this leader was stored.
 func (l *Leader) assigned(now time.Duration, t *task) {
 	t.report, t.lost, t.spared, t.sent = nil, "", false, false
 	w := l.workers[t.rec.Worker]
@@ -253,8 +254,8 @@ func (l *Leader) freed(t *task, worker string) {
 	t.leave()
 }
 
-// replaced takes in a record that somebody else wrote: a leader before us, or
-// a person that cancels a task. A write of ours that is on its way will be
+// replaced handles a record that another writer stored: an earlier leader, or a
+// person that cancels a task. A write of this leader that is in flight will be
 // refused.
 func (l *Leader) replaced(now time.Duration, t *task, rev uint64, rec wire.Record) {
 	before := t.rec

@@ -74,7 +74,7 @@ func TestAttemptOfATaskWhoseRecordWasSpoiledIsRevoked(t *testing.T) {
 func TestRecordOfOurTermThatWeDidNotWriteIsRead(t *testing.T) {
 	d := newDesk(t)
 	w := d.submit("x")
-	d.l.Own("x", d.rev+1) // told before its acknowledgement
+	d.l.Own("x", d.rev+1) // reported before its acknowledgement
 	d.stored(w)
 	d.l.Own("x", d.rev)
 	if out := d.l.Take(); len(out.Reads) > 0 {
@@ -83,13 +83,13 @@ func TestRecordOfOurTermThatWeDidNotWriteIsRead(t *testing.T) {
 	d.l.Own("x", d.rev+1)
 	d.l.Own("y", d.rev+2)
 	d.l.Watched(d.rev + 2)
-	d.l.Own("z", d.rev) // told again, as after an interruption
+	d.l.Own("z", d.rev) // reported again, as after an interruption
 	if out := d.l.Take(); !slices.Equal(out.Reads, []string{"x", "y"}) {
 		t.Errorf("%+v, want x and y read", out)
 	}
 }
 
-func TestWorkerThatHasSeenANewerTermIsGivenNothingWhileItSaysSo(t *testing.T) {
+func TestWorkerThatReportsANewerTermIsGivenNothing(t *testing.T) {
 	d := newDesk(t)
 	d.stored(d.submit("x"))
 	presence := &wire.Presence{Capacity: 2, Lease: time.Hour, Held: []wire.Ref{{ID: "x", Attempt: 1}}}

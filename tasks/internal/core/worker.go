@@ -16,7 +16,7 @@ type WorkerConfig struct {
 	Lease     time.Duration
 }
 
-// A Start is an attempt that was accepted, and is to be begun.
+// A Start is an accepted attempt that is to be started.
 type Start struct {
 	wire.Order
 	Term wire.Term
@@ -29,7 +29,7 @@ type Worker struct {
 	draining bool
 	held     map[string]*attempt
 	active   int               // attempts that have not returned
-	revoked  map[wire.Ref]bool // those of them that were revoked
+	revoked  map[wire.Ref]bool // the attempts that were revoked
 	show     bool
 
 	starts []Start
@@ -51,8 +51,8 @@ func NewWorker(cfg WorkerConfig) *Worker {
 	return w
 }
 
-// Take returns what is to be done since the last call: what to begin, what to
-// stop, and what to tell the leader, nil if nothing.
+// Take returns the actions since the last call: the attempts to start, those to
+// stop, and the message to the leader, nil if none.
 func (w *Worker) Take() (starts []Start, stops []wire.Ref, say *wire.FromWorker) {
 	if w.show {
 		w.present()
@@ -78,8 +78,8 @@ func (w *Worker) Newest() wire.Term { return w.newest }
 // Idle reports whether the worker holds nothing.
 func (w *Worker) Idle() bool { return len(w.held) == 0 && len(w.revoked) == 0 }
 
-// Show tells the leader what the worker has and can take, and all reports that
-// are not settled. It is due three times in a lease.
+// Show sends the leader the worker's attempts and capacity, and all reports
+// that are not settled. It is due three times in a lease.
 func (w *Worker) Show() { w.show = true }
 
 func (w *Worker) present() {
@@ -104,7 +104,7 @@ func (w *Worker) Drain() {
 	w.Show()
 }
 
-// Leave says that the worker has ended.
+// Leave reports that the worker has ended.
 func (w *Worker) Leave() { w.message().Leaving = true }
 
 // Heard takes in a message of a leader.
@@ -117,7 +117,7 @@ func (w *Worker) Heard(m wire.ToWorker) {
 			w.refuse(o.Ref, wire.Stale)
 		}
 		if len(m.Orders) == 0 {
-			w.message() // whose Seen tells
+			w.message() // its Seen reports it
 		}
 		return
 	}
@@ -182,8 +182,8 @@ func (w *Worker) revoke(ref wire.Ref) {
 	if a.report != nil {
 		return
 	}
-	// The order may have come in the same breath, after the worker was held up:
-	// then nothing was begun, and nothing could be stopped.
+	// The order may have come in the same batch, after the worker was held up:
+	// then nothing was started, and nothing could be stopped.
 	if i := slices.IndexFunc(w.starts, func(s Start) bool { return s.Ref == ref }); i >= 0 {
 		w.starts = slices.Delete(w.starts, i, i+1)
 		w.active--
