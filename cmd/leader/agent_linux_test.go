@@ -39,8 +39,8 @@ func seconds(t *testing.T, clock int32) float64 {
 	return float64(ts.Nano()) / 1e9
 }
 
-// A belief is what somebody said of one term, in seconds of CLOCK_BOOTTIME: it
-// was trusted from At until Until, or until it stopped.
+// A belief is a candidate's or client's report on one term, in seconds of
+// CLOCK_BOOTTIME: it was trusted from At until Until, or until it stopped.
 type belief struct {
 	Name    string
 	Term    uint64
@@ -50,7 +50,7 @@ type belief struct {
 	Stands  string
 }
 
-// beliefs are those of all candidates of a group.
+// beliefs are the beliefs of all candidates of a group.
 type beliefs struct {
 	mu      sync.Mutex
 	all     []belief
@@ -123,7 +123,7 @@ func languages() []string { return []string{"python3", "node"} }
 
 // spoken skips the test if the machine does not have a language. It does so
 // even if CI=true, since the tests need a Go toolchain alone, and nothing
-// installs more; make test says what it leaves out.
+// installs more; make test lists what it leaves out.
 func spoken(t *testing.T, language string) {
 	t.Helper()
 	_, err := exec.LookPath(language)
@@ -173,7 +173,7 @@ func (l *agentLab) agent(side string) {
 	l.agents[side], _ = l.serve("unix://" + l.socket(side))
 }
 
-// serve starts an agent, and returns when it has said where it listens.
+// serve starts an agent, and returns when it has printed where it listens.
 func (l *agentLab) serve(listen string, args ...string) (cmd *exec.Cmd, url string) {
 	l.t.Helper()
 	cmd = command(l.t, []string{"NATS_URL=" + l.url}, append([]string{
@@ -192,7 +192,7 @@ func (l *agentLab) serve(listen string, args ...string) (cmd *exec.Cmd, url stri
 	lines.Scan()
 	url, ok := strings.CutPrefix(lines.Text(), "agent ")
 	if !ok {
-		l.t.Fatalf("the agent does not say where it listens: %q, %v", lines.Text(), lines.Err())
+		l.t.Fatalf("the agent does not print its address: %q, %v", lines.Text(), lines.Err())
 	}
 	return cmd, url
 }
@@ -226,7 +226,7 @@ func (l *agentLab) worker(agent, language, name, token string) *exec.Cmd {
 	return cmd
 }
 
-// begin starts a client, and returns when it stands.
+// begin starts a client, and returns when its candidate campaigns.
 func (l *agentLab) begin(cmd *exec.Cmd, language, name string) *exec.Cmd {
 	l.t.Helper()
 	shift := 0.0
@@ -248,7 +248,7 @@ func (l *agentLab) begin(cmd *exec.Cmd, language, name string) *exec.Cmd {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var b belief
 			if err := json.Unmarshal(lines.Bytes(), &b); err != nil {
-				l.t.Errorf("%s says %q: %v", name, lines.Text(), err)
+				l.t.Errorf("%s prints %q: %v", name, lines.Text(), err)
 				return
 			}
 			for _, at := range []*float64{&b.At, &b.Until, &b.Stopped} {
@@ -259,7 +259,7 @@ func (l *agentLab) begin(cmd *exec.Cmd, language, name string) *exec.Cmd {
 			l.add(b)
 		}
 	}()
-	l.await(name+" does not stand", func() bool {
+	l.await(name+" does not start", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return slices.ContainsFunc(l.all, func(b belief) bool { return b.Name == name && b.Stands != "" })
@@ -267,7 +267,7 @@ func (l *agentLab) begin(cmd *exec.Cmd, language, name string) *exec.Cmd {
 	return cmd
 }
 
-// stand has this process stand, too.
+// stand starts a candidate in this process, too.
 func (l *agentLab) stand() {
 	l.t.Helper()
 	var mu sync.Mutex
@@ -308,7 +308,7 @@ func (l *agentLab) stand() {
 	l.own = e
 }
 
-// await waits until what is said fulfils a condition.
+// await waits until the beliefs fulfil a condition.
 func (l *agentLab) await(what string, done func() bool) {
 	l.t.Helper()
 	ctx := l.within()
@@ -336,7 +336,7 @@ func (l *agentLab) leads(after uint64) (latest tenure) {
 	return latest
 }
 
-// checkApart checks that of no two terms anybody was trusted with at once.
+// checkApart checks that no two terms were trusted at the same time.
 func (l *agentLab) checkApart() {
 	l.t.Helper()
 	end := math.Inf(-1)
@@ -366,17 +366,18 @@ func (l *agentLab) ledBy(side string, after uint64) (led tenure) {
 		if led = l.leads(after); led.name[:1] == side {
 			return nil
 		}
-		// One whose agent or client has just come back may not stand yet.
+		// A candidate whose agent or client has just come back may not campaign
+		// yet.
 		code, _, stderr := runProgram(l.t, []string{"NATS_URL=" + l.url}, "transfer", l.group, "--to", l.names[side], "--yes")
 		return fmt.Errorf("%s leads, and transfer ends with %d: %s", led.name, code, stderr)
 	})
 	return led
 }
 
-// Two agents and a candidate of this process stand for one group. Whatever
-// happens to an agent or a client, nobody leads before the trust of the one
-// before has ended by that one's own clock and word. Each fault strikes a
-// leader, and each a client of each language.
+// Two agents and a candidate of this process campaign for one group. Whatever
+// happens to an agent or a client, nobody leads before the previous leader's
+// trust has ended by its own clock and report. Each fault strikes a leader, and
+// each a client of each language.
 func TestClientsOfAgentsAreNeverTrustedAtOnce(t *testing.T) {
 	t.Parallel()
 	for i, victim := range languages() {
@@ -431,9 +432,9 @@ func neverTrustedAtOnce(t *testing.T, victims, others string) {
 	l.checkApart()
 }
 
-// Over loopback every user of the machine reaches an agent. Its token tells who
-// may campaign.
-func TestClientsOfAgentsSayTheTokenOverLoopback(t *testing.T) {
+// Over loopback every user of the machine reaches an agent. Its token decides
+// which users may campaign.
+func TestClientsOfAgentsSendTheTokenOverLoopback(t *testing.T) {
 	t.Parallel()
 	for _, language := range languages() {
 		t.Run(language, func(t *testing.T) {
@@ -452,7 +453,7 @@ func TestClientsOfAgentsSayTheTokenOverLoopback(t *testing.T) {
 			for name, wrong := range map[string]string{"none": "", "another": token + "-staple"} {
 				said, err := l.worker(url, language, name, wrong).CombinedOutput()
 				if exit := new(exec.ExitError); !errors.As(err, &exit) || !strings.Contains(string(said), "a token is needed") {
-					t.Errorf("with %s token it ends with %v and says %q", name, err, said)
+					t.Errorf("with %s token it ends with %v and prints %q", name, err, said)
 				}
 			}
 			first := l.begin(l.worker(url, language, "a", token), language, "a")
@@ -467,8 +468,8 @@ func TestClientsOfAgentsSayTheTokenOverLoopback(t *testing.T) {
 	}
 }
 
-// clockless is what a client in Python is told by clocks that a test moves, on
-// a system that has none which runs on while it is suspended, such as macOS.
+// clockless runs a client in Python with clocks that a test moves, on a system
+// without a clock that runs on while it is suspended, such as macOS.
 const clockless = `
 import os, sys, time
 sys.path.insert(0, sys.argv[2])
@@ -489,8 +490,8 @@ for moved in "neither", "monotonic", "time":
 os._exit(0)  # the agent would answer no farewell
 `
 
-// A monotonic clock stands still while such a system is suspended, and others
-// set its wall clock: the earlier verdict counts.
+// A monotonic clock stops while such a system is suspended, and others set its
+// wall clock: the earlier verdict counts.
 func TestTheClientInPythonGoesByTwoClocksWhereNoneRunsOn(t *testing.T) {
 	t.Parallel()
 	spoken(t, "python3")

@@ -30,7 +30,7 @@ type transition struct {
 	Why      string    `json:"why"`
 }
 
-func TestACampaignTellsItsTransitions(t *testing.T) {
+func TestCampaignPrintsItsTransitions(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	f := l.follow("campaign", "solo", "--id", "a", "--resign-after", "100ms", "--json")
@@ -94,7 +94,7 @@ func TestCampaignsTakeTurns(t *testing.T) {
 	both.Wait() // the commands are killed when they take too long
 }
 
-func TestCandidatesPublishAdvisoriesIfTheyAreToldTo(t *testing.T) {
+func TestCandidatesPublishAdvisoriesOnRequest(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"campaign", "run"} {
 		if name == "run" && !runsOnUnix() {
@@ -127,8 +127,8 @@ func TestCandidatesPublishAdvisoriesIfTheyAreToldTo(t *testing.T) {
 	}
 }
 
-// What another program wrote says nothing of its lease: a candidate waits for
-// as long as it is told to.
+// The record of another program contains nothing about its lease: a candidate
+// waits for as long as its configuration requires.
 func TestForeignTTLIsHowLongARecordOfAnotherProgramIsBelieved(t *testing.T) {
 	l := newReadLab(t)
 	l.put("jobs", "host-7")
@@ -148,7 +148,7 @@ func fitLater(file string) string {
 	return fmt.Sprintf("echo asked >> %[1]s; [ $(wc -l < %[1]s) -ge 3 ]", file)
 }
 
-func TestACampaignDoesNotStandBeforeItsCheckHasPassed(t *testing.T) {
+func TestCampaignWaitsForItsFirstPassedCheck(t *testing.T) {
 	needsUnix(t)
 	t.Parallel()
 	l := newReadLab(t)
@@ -175,9 +175,9 @@ func TestAnInterruptEndsACampaignThatIsNotFit(t *testing.T) {
 	}
 }
 
-// A candidate that is started before its server says which one it waits for, and
-// an interrupt ends it as it does later.
-func TestCampaignAndAgentSayWhatTheyWaitForAndEnd(t *testing.T) {
+// A candidate that is started before its server prints which one it waits for,
+// and an interrupt ends it as it does later.
+func TestCampaignAndAgentReportTheServerTheyWaitForAndEnd(t *testing.T) {
 	t.Parallel()
 	servers := map[string]string{"--server=nats://127.0.0.1:1": "leader: waiting for nats://127.0.0.1:1: "}
 	if !natsOnly() {
@@ -199,7 +199,7 @@ func TestCampaignAndAgentSayWhatTheyWaitForAndEnd(t *testing.T) {
 			c.signal(syscall.SIGINT)
 			more, _ := io.ReadAll(lines) // what there is, which may be more of the outage
 			if code := c.wait(); code != 0 || strings.Contains(string(more), "interrupt") || strings.Contains(string(more), "context") {
-				t.Errorf("leader %s %s: exit status %d, and it says %q", line, server, code, more)
+				t.Errorf("leader %s %s: exit status %d, and it prints %q", line, server, code, more)
 			}
 		}
 	}
@@ -242,7 +242,7 @@ func TestCandidatesWaitForAServerBehindALoadBalancer(t *testing.T) {
 	}()
 	lines := bufio.NewScanner(stderr)
 	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "leader: waiting for nats://"+ln.Addr().String()+": ") {
-		t.Fatalf("it says %q", lines.Text())
+		t.Fatalf("it prints %q", lines.Text())
 	}
 	go func() { _, _ = io.Copy(io.Discard, stderr) }()
 	c.signal(syscall.SIGINT)

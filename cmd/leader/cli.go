@@ -40,7 +40,7 @@ import (
 
 // A cli is the set of commands. Each is a struct of flags with a method Run,
 // which may take a context.Context and app.Streams. The last two blocks are not
-// for people, and what is no command.
+// for people, and the last one also holds what is not a command.
 type cli struct {
 	Demo     demo.Command     `cmd:"" group:"lead" help:"Watch a live election, and break it."`
 	Run      runner.Command   `cmd:"" group:"lead" help:"Run a program only while this host leads."`
@@ -63,8 +63,11 @@ type cli struct {
 	Pause    steer.PauseCommand    `cmd:"" group:"steer" help:"Keep everybody from leading a group."`
 	Resume   steer.ResumeCommand   `cmd:"" group:"steer" help:"End the pause of a group."`
 
+	Drain   steer.DrainCommand   `cmd:"" group:"steer" help:"Have an instance hand over all that it leads, and campaign for nothing."`
+	Undrain steer.UndrainCommand `cmd:"" group:"steer" help:"End the drain of an instance."`
+
 	Vacate steer.VacateCommand `cmd:"" group:"steer" help:"End the record of a holder that is gone."`
-	Forget steer.ForgetCommand `cmd:"" group:"steer" help:"Mark a group that is gone for good."`
+	Forget steer.ForgetCommand `cmd:"" group:"steer" help:"Mark a group that is gone permanently."`
 
 	Bucket     bucket.Command       `cmd:"" group:"setup" help:"Make a bucket for elections, or examine one."`
 	Doctor     doctor.Command       `cmd:"" group:"setup" help:"Examine the servers, the bucket, and what the user may do."`
@@ -83,7 +86,7 @@ type cli struct {
 const description = `Leader election over NATS JetStream.
 
 Exit status: 0 success, 1 failure, 2 wrong usage, 3 two leaders seen by the demo, 4 no such group or leader,
-5 refused (by the server, or a permission or the bucket is missing), 6 timeout. That of leader run is its command's.
+5 refused (by the server, or a permission or the bucket is missing), 6 timeout. The status of leader run is its command's.
 
 SIGHUP and SIGINT end no command that was started while they were ignored, as nohup does and & in a script.`
 
@@ -153,8 +156,8 @@ func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // run runs the command of a command line until it has ended or ctx is done, and
 // returns the exit status. It reads no variables but those of env, and may be
-// called concurrently; only leader run and leader run-guard need a process of
-// their own, whose children and signals are theirs.
+// called concurrently; only leader run and leader run-guard need their own
+// process, since they handle all its children and signals.
 func run(ctx context.Context, args []string, env environ.Env, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	ctx, unread := context.WithCancel(ctx)
 	defer unread()
@@ -169,7 +172,7 @@ func run(ctx context.Context, args []string, env environ.Env, stdin io.Reader, s
 			if err := data.Close(lastWords); err != nil && status == app.ExitOK {
 				status = complain(prose, err)
 			}
-			_ = prose.Close(lastWords) // nobody is left to be told
+			_ = prose.Close(lastWords) // no reader is left
 		}()
 	}
 	parser, err := newParser(std, env, func(int) { helped = true },
@@ -219,20 +222,21 @@ func unused(stderr io.Writer, command *kong.Context, env environ.Env) {
 	}
 	switch {
 	case given["dev"]:
-		fmt.Fprintf(stderr, "leader: --dev: sample elections on a server of its own; %s %s not used\n", exported, verb)
+		fmt.Fprintf(stderr, "leader: --dev: sample elections on a separate server; %s %s not used\n", exported, verb)
 	case command.Command() == "demo" && !given["server"] && !given["context"] && !given["store"]:
-		fmt.Fprintf(stderr, "leader: demo: on a server of its own; %s %s not used (--server, --context)\n", exported, verb)
+		fmt.Fprintf(stderr, "leader: demo: on a separate server; %s %s not used (--server, --context)\n", exported, verb)
 	}
 }
 
-// misused says what is wrong with a command line, and whose help tells more.
+// misused prints what is wrong with a command line, and which help describes
+// it.
 func misused(stderr io.Writer, err error, command string) int {
 	app.Say(stderr, err)
 	fmt.Fprintf(stderr, "leader: see %s --help\n", command)
 	return app.ExitUsage
 }
 
-// complain says what went wrong, and returns the exit status for it.
+// complain prints an error, and returns its exit status.
 func complain(stderr io.Writer, err error) int {
 	if err == nil {
 		return app.ExitOK

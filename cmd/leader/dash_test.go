@@ -171,7 +171,7 @@ func TestDashWithoutAllowControlOnlyShows(t *testing.T) {
 	if code, _, body := stepDown(e.Term().Number, nil).ask(t, base); code != http.StatusForbidden || !strings.Contains(body, "--allow-control") {
 		t.Errorf("status %d: %s", code, body)
 	}
-	// To see who stands takes no right to steer.
+	// Seeing the candidates takes no right to steer.
 	if code, _, body := (visit{http.MethodGet, "/api/candidates?group=reports", "", nil}).ask(t, base); code != http.StatusOK || !strings.HasPrefix(body, `{"candidates":[`) {
 		t.Errorf("status %d for candidates: %s", code, body)
 	}
@@ -335,7 +335,7 @@ func TestDashForbidsWhatItsPageDoesNotNeed(t *testing.T) {
 		policy := header.Get("Content-Security-Policy")
 		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "require-trusted-types-for 'script'"} {
 			if !strings.Contains(policy, want) {
-				t.Errorf("%s: policy %q does not say %s", path, policy, want)
+				t.Errorf("%s: policy %q does not contain %s", path, policy, want)
 			}
 		}
 		if strings.Contains(policy, "unsafe") || header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Access-Control-Allow-Origin") != "" {
@@ -355,6 +355,7 @@ type news struct {
 	Whole  bool `json:"whole"`
 	Status struct {
 		Failure string `json:"failure"`
+		Drained string `json:"drained"`
 		Past    struct {
 			Since  int64  `json:"since"`
 			Stream string `json:"stream"`
@@ -383,7 +384,7 @@ type news struct {
 	} `json:"renewed"`
 }
 
-// leads reports whether the news say who leads reports.
+// leads reports whether the news show that id leads reports.
 func (n news) leads(id string) bool {
 	for _, g := range n.Groups {
 		if g.Group == "reports" && g.Leader == id {
@@ -475,7 +476,7 @@ func TestDashRecallsAlsoWhatItCouldNotReadAtFirst(t *testing.T) {
 	}
 }
 
-func TestDashWithoutAHistorySaysSinceWhenItKnows(t *testing.T) {
+func TestDashWithoutAHistoryShowsSinceWhenItKnows(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	l.stand("reports", "worker-1", l.answering())

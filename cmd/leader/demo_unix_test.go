@@ -101,7 +101,7 @@ func (l *live) end() int {
 	for e := range l.events {
 		l.seen = append(l.seen, e)
 	}
-	_ = l.cmd.Wait() // the status tells
+	_ = l.cmd.Wait() // see the exit status
 	return l.cmd.ProcessState.ExitCode()
 }
 
@@ -229,7 +229,7 @@ func checkOutcome(t *testing.T, o demo.Outcome, want demo.Fault) {
 		if reason != "vacant" && o.Took < 2000 {
 			t.Errorf("%s: a new leader for the reason %s, want vacant: %+v", want, reason, o)
 		}
-	case demo.Restart:
+	case demo.Restart, demo.Kill, demo.Return:
 	}
 }
 
@@ -264,6 +264,30 @@ func checkStory(t *testing.T, events []demo.Event, sum *demo.Summary) {
 	t.Errorf("%s did not wake as a follower: %+v", frozen, events)
 }
 
+// The second kill leaves no majority, and the script goes on by the returns.
+func TestDemoKillsAndReturnsMembersOfItsQuorum(t *testing.T) {
+	t.Parallel()
+	code, out, stderr := runProgram(t, nil, "demo", "--json", "--workers", "2", "--no-splay", "--ttl", "5s", "--store", "quorum",
+		"--script", "0s kill; 0s kill; 0s return; 0s return")
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit status %d, stderr %q\n%s", code, stderr, out)
+	}
+	events := decode(t, out)
+	sum := events[len(events)-1].Summary
+	if sum == nil || len(sum.Outcomes) != 2 || sum.TwoLeaders != 0 {
+		t.Fatalf("%s", out)
+	}
+	for _, o := range sum.Outcomes {
+		if o.Fault != demo.Kill || !o.Kept && o.NextTerm <= o.Term {
+			t.Errorf("a kill has neither been outlived nor been followed by a term: %+v", o)
+		}
+	}
+	if back := pick(events, demo.EventHealed); len(back) != 2 || back[0].Text != "member a is back" || back[1].Text != "member b is back" {
+		t.Errorf("the members have returned: %+v", back)
+	}
+	checkGone(t, events)
+}
+
 func TestPlainLinesAreForPeople(t *testing.T) {
 	t.Parallel()
 	var code int
@@ -288,8 +312,8 @@ func TestPlainLinesAreForPeople(t *testing.T) {
 	}
 }
 
-// The demo stops and kills what it finds. Who has exported NATS_URL for good
-// wants to try things out, and not on that server.
+// The demo stops and kills what it finds. A user who has exported NATS_URL
+// permanently wants to try things out, and not on that server.
 func TestTheDemoBringsItsOwnServerWhateverTheEnvironmentNames(t *testing.T) {
 	t.Parallel()
 	args := []string{"demo", "--plain", "--workers", "1", "--for", "1s"}
@@ -299,7 +323,7 @@ func TestTheDemoBringsItsOwnServerWhateverTheEnvironmentNames(t *testing.T) {
 		if code != 0 || strings.Contains(out, value) || !strings.Contains(stderr, variable+" is not used") {
 			t.Errorf("%s: exit status %d, stderr %q\n%s", name, code, stderr, out)
 		}
-		// The command line is obeyed, even if it says the same.
+		// The command line is obeyed, even if it has the same value.
 		flag := map[string]string{"NATS_URL": "--server", "NATS_CONTEXT": "--context"}[variable]
 		if code, _, stderr := runProgram(t, []string{name}, append(args, flag, value)...); code == 0 || strings.Contains(stderr, "is not used") {
 			t.Errorf("%s with %s: exit status %d, stderr %q", name, flag, code, stderr)
@@ -379,8 +403,8 @@ func TestASignalOfABrokenConnectionEndsNobody(t *testing.T) {
 	}
 }
 
-// Who ends a worker, so that it leaves in order, ends that one, and the script
-// goes on without it.
+// A user who ends a worker, so that it leaves in order, ends that worker alone,
+// and the script goes on without it.
 func TestAScriptEndsWithoutAWorkerThatHasLeft(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"crash", "cut"} {
@@ -403,7 +427,7 @@ func TestAScriptEndsWithoutAWorkerThatHasLeft(t *testing.T) {
 	}
 }
 
-// A demo whose reader has left ends at the next thing that it has to tell.
+// A demo whose reader has left ends at its next output.
 func TestADemoThatNobodyReadsClearsAway(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, nil, "demo", "--json", "--workers", "2", "--no-splay")
@@ -425,11 +449,11 @@ func TestADemoThatNobodyReadsClearsAway(t *testing.T) {
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// So that there is something to tell.
+	// So that there is something to print.
 	if err := syscall.Kill(pick(seen, demo.EventJoin)[0].PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // the status tells
+	_ = cmd.Wait() // see the exit status
 	if code := cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("%v", cmd.ProcessState)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -175,7 +176,7 @@ func sidecar(t *testing.T, url, id string, args []string) *pod {
 	return &pod{T: t, cmd: cmd, lines: bufio.NewScanner(stderr)}
 }
 
-// next reads another line of what it says, and reports whether there was one.
+// next reads another line of its output, and reports whether there was one.
 func (p *pod) next() bool {
 	if !p.lines.Scan() {
 		return false
@@ -204,7 +205,7 @@ func (p *pod) ends() {
 	p.Helper()
 	for p.next() {
 	}
-	_ = p.cmd.Wait() // its state tells
+	_ = p.cmd.Wait() // see its ProcessState
 	// The program's, which may have ended by itself just then. A process that
 	// the signal itself has ended has none.
 	if status := p.cmd.ProcessState.ExitCode(); status != 128+int(syscall.SIGTERM) && status != 0 {
@@ -268,5 +269,37 @@ func TestImageIsBuiltByTheGoThatTheModuleAsksFor(t *testing.T) {
 	image, _, _ := strings.Cut(rest, " ")
 	if !strings.Contains(string(mod), "\ngo "+image+".") {
 		t.Errorf("the image golang:%s builds a module with %q", image, string(mod[:120]))
+	}
+}
+
+// The unit starts a command line that the parser knows, and systemd takes the
+// whole of it without a remark, where systemd is installed.
+func TestTheUnitOfSystemdIsValid(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(repository("deploy/systemd/leader-run.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const installed = "/usr/local/bin/leader"
+	started := regexp.MustCompile(`(?m)^ExecStart=` + installed + ` (.*)$`).FindSubmatch(data)
+	if started == nil {
+		t.Fatalf("the unit does not start %s", installed)
+	}
+	words := strings.Fields(string(started[1]))
+	if wrong := wrongCall(model(t).Node, words); wrong != "" || words[0] != "run" {
+		t.Errorf("leader %s: %s", started[1], wrong)
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	// It looks for the files that the unit names.
+	unit := filepath.Join(t.TempDir(), "leader-run.service")
+	text := strings.NewReplacer(installed, program, "EnvironmentFile=", "EnvironmentFile=-").Replace(string(data))
+	if err := os.WriteFile(unit, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), analyze, "verify", unit).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 }

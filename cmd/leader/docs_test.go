@@ -35,10 +35,10 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/version"
 )
 
-var update = flag.Bool("update", false, "write docs/cli.md and the golden files anew")
+var update = flag.Bool("update", false, "rewrite docs/reference/commands.md and the golden files")
 
-// printed is what the commands print as JSON, each by a value of its type; of
-// nil, the help tells.
+// printed is what the commands print as JSON, each by a value of its type; for
+// nil, the help describes it.
 var printed = map[string]any{
 	"ls":            []read.Group{},
 	"get":           read.Detail{},
@@ -50,6 +50,8 @@ var printed = map[string]any{
 	"transfer":      steer.Result{},
 	"pause":         steer.Result{},
 	"resume":        steer.Result{},
+	"drain":         steer.DrainResult{},
+	"undrain":       steer.DrainResult{},
 	"vacate":        steer.Result{},
 	"forget":        steer.Result{},
 	"bucket create": nil, "bucket check": nil, "announce": nil, "campaign": nil, "doctor": nil,
@@ -94,10 +96,10 @@ func golden(t *testing.T, file string, got []byte) {
 func TestReferenceIsCurrent(t *testing.T) {
 	t.Parallel()
 	if natsOnly() {
-		t.Skip("the reference is that of the whole command: its help names all stores")
+		t.Skip("the reference describes the whole command: its help names all stores")
 	}
 	cli := model(t)
-	source := &fieldSource{dir: directory}
+	source := &fieldSource{dir: directory, first: map[reflect.Type]string{}}
 	printing := map[string]string{}
 	for _, node := range cli.Leaves(true) {
 		path := strings.TrimPrefix(node.FullPath(), "leader ")
@@ -108,7 +110,11 @@ func TestReferenceIsCurrent(t *testing.T) {
 		if value == nil {
 			continue
 		}
-		fields, err := source.describe(value)
+		if first := source.first[element(reflect.TypeOf(value))]; first != "" {
+			printing[node.FullPath()] = "`" + jsonFlag(node) + "` prints the fields of [" + first + "](" + anchor(first) + ").\n\n"
+			continue
+		}
+		fields, err := source.describe(node.FullPath(), value)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,10 +124,20 @@ func TestReferenceIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, repository("docs/cli.md"), page)
+	golden(t, repository("docs/reference/commands.md"), page)
 }
 
-// jsonFlag is how a command that prints JSON is told to.
+func anchor(command string) string { return "#" + strings.ReplaceAll(command, " ", "-") }
+
+// element returns the type of a list's elements.
+func element(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Slice {
+		return t.Elem()
+	}
+	return t
+}
+
+// jsonFlag returns the flag with which a command prints JSON.
 func jsonFlag(node *kong.Node) string {
 	for _, flag := range node.Flags {
 		if flag.Name == "json" {
@@ -154,6 +170,8 @@ func directory(pkg string) string {
 type fieldSource struct {
 	dir func(pkg string) string // where a package is, "" if it has no source
 
+	first map[reflect.Type]string // the command under which a type is described
+
 	comments map[string]string // by "pkg.Type.Field"
 	loaded   map[string]bool
 }
@@ -161,13 +179,15 @@ type fieldSource struct {
 // A field has a path like candidates[].id and a type as JSON has it.
 type field struct{ path, kind, help string }
 
-// describe returns a list of the fields of a value's JSON.
-func (s *fieldSource) describe(value any) (string, error) {
+// describe returns a list of the fields of a value's JSON, under a command. It
+// refers to an earlier command for the fields of an embedded type.
+func (s *fieldSource) describe(command string, value any) (string, error) {
 	var fields []field
-	err := s.walk(reflect.TypeOf(value), "", &fields)
 	var list strings.Builder
+	err := s.walk(reflect.TypeOf(value), "", &fields)
+	s.first[element(reflect.TypeOf(value))] = command
 	for _, f := range fields {
-		line := "- `" + f.path + "` " + f.kind
+		line := "- " + strings.TrimPrefix("`"+f.path+"` ", "`` ") + f.kind
 		if f.help != "" {
 			line += ": " + strings.NewReplacer("<", `\<`, "*", `\*`).Replace(f.help)
 		}
@@ -192,6 +212,10 @@ func (s *fieldSource) walk(t reflect.Type, path string, fields *[]field) error {
 	}
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if first := s.first[f.Type]; first != "" && f.Anonymous {
+			*fields = append(*fields, field{kind: "the fields of [" + first + "](" + anchor(first) + ")"})
+			continue
+		}
 		if f.Anonymous && name == "" {
 			if err := s.walk(f.Type, path, fields); err != nil {
 				return err
@@ -300,7 +324,7 @@ func TestEveryCommandShowsExamplesAndExitStatus(t *testing.T) {
 		}
 		called := path
 		if node.Parent.DefaultCmd == node {
-			called = node.Parent.FullPath() // its own name need not be said
+			called = node.Parent.FullPath() // its own name can be left out
 		}
 		for _, want := range []string{"Exit status", "Example", `\n {2,}(\S+ \| )?` + called + `\b`} {
 			if !regexp.MustCompile(want).MatchString(out) {
@@ -402,7 +426,7 @@ func TestCommandHasTheSameHelpWithoutTheOthers(t *testing.T) {
 }
 
 // The help of --store names each kind of store that this program opens, and no
-// other: built with natsonly it opens one kind.
+// other: built with natsonly it opens buckets of NATS, and quorums of them.
 func TestTheHelpOfStoreNamesWhatTheProgramOpens(t *testing.T) {
 	t.Parallel()
 	var want []string
@@ -436,8 +460,8 @@ func BenchmarkHelp(b *testing.B) {
 	}
 }
 
-// inCode are the parts of a page that are code: blocks first, then what stands
-// between backquotes.
+// inCode are the parts of a page that are code: blocks first, then text between
+// backquotes.
 var inCode = regexp.MustCompile("(?s)```.*?```|`[^`]+`")
 
 // commandLine is a call of the command: at the beginning of a line of code, or
@@ -454,7 +478,7 @@ func TestCommandsInTheDocumentationExist(t *testing.T) {
 	// By name: to list the root's directory would make Go's test cache look at
 	// .git, which each git status changes.
 	files := []string{repository("README.md"), repository("CONTRIBUTING.md"), repository("CHANGELOG.md"), repository("SECURITY.md")}
-	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md", "examples/*/*.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md", "docs/contributing/adr/*.md", "examples/*/*.md"} {
 		found, err := filepath.Glob(repository(pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
@@ -487,8 +511,8 @@ func TestCommandsInTheDocumentationExist(t *testing.T) {
 	}
 }
 
-// wrongCall says what of a call is not there: a command or a flag. Arguments
-// may be anything.
+// wrongCall returns the part of a call that does not exist: a command or a
+// flag. Arguments may be anything.
 func wrongCall(node *kong.Node, words []string) string {
 	for len(words) > 0 {
 		next := childOf(node, words[0])
@@ -498,7 +522,7 @@ func wrongCall(node *kong.Node, words []string) string {
 		node, words = next, words[1:]
 	}
 	if node.DefaultCmd != nil && node.Type != kong.ApplicationNode {
-		node = node.DefaultCmd // its name need not be said
+		node = node.DefaultCmd // its name may be omitted
 	}
 	if len(words) > 0 && node.Type == kong.ApplicationNode && !strings.HasPrefix(words[0], "-") {
 		return "no command " + words[0]
@@ -531,19 +555,12 @@ func childOf(node *kong.Node, name string) *kong.Node {
 }
 
 // bashComplete asks a bash with the script loaded for what it would offer at
-// the end of the line. _init_completion is what the package bash-completion
-// has.
+// the end of the line. compopt works while a line is edited, and fails here.
 const bashComplete = `
-_init_completion() {
-	read -ra words <<<"$LINE"
-	[[ $LINE == *[[:space:]] ]] && words+=("")
-	cword=$((${#words[@]} - 1)) cur=${words[cword]} prev=${words[cword - 1]}
-}
-__ltrim_colon_completions() { :; }
 compopt() { :; }
 source "$SCRIPT"
 COMP_TYPE=63 # the names are listed, with what they mean
-COMP_LINE=$LINE COMP_POINT=${#LINE}
+COMP_LINE=$LINE COMP_POINT=${#LINE} COMP_WORDS=(leader) COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
 __start_leader
 printf '%s\n' "${COMPREPLY[@]%% *}"
 `
@@ -668,7 +685,7 @@ func electionsToComplete(t *testing.T) string {
 func TestCompletionNeedsNoServer(t *testing.T) {
 	t.Parallel()
 	var lc net.ListenConfig
-	silent, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, and says nothing
+	silent, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -706,11 +723,11 @@ func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
 		{"history show", `leader: history show: <group>: is required`, "leader history show"},
 		{"run reports", `leader: expected "<program> ..."`, "leader run"},
 		{
-			"run reports sh -c true", "leader: -c stands after the program: write -- before it, and what follows is the program's\n" +
+			"run reports sh -c true", "leader: -c comes after the program: write -- before the program, and all that follows is the program's\n" +
 				"leader:   leader run reports -- sh -c true", "leader run",
 		},
 		{
-			"run reports ./x -v --on-exit=stay a", "leader: -v stands after the program: write -- before it, and what follows is the program's\n" +
+			"run reports ./x -v --on-exit=stay a", "leader: -v comes after the program: write -- before the program, and all that follows is the program's\n" +
 				"leader:   leader run reports -- ./x -v --on-exit=stay a", "leader run",
 		},
 		{"help gte", `leader: unexpected argument gte, did you mean "get"?`, "leader"},
@@ -727,12 +744,12 @@ func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
 	}
 }
 
-// internals are words of the library's own, which say nothing to who has never
-// seen its source.
+// internals are the library's internal words, which mean nothing to a reader
+// who has never seen its source.
 var internals = regexp.MustCompile(`BucketAutoCreate|InstanceID|HeartbeatInterval|permanent failure|transient failure|deadline exceeded|invalid configuration|usage:`)
 
 // A mistake is a line, without the name of the program, its exit status, and
-// what stderr has to say.
+// what stderr must contain.
 type mistake struct {
 	line string
 	want int
@@ -751,7 +768,7 @@ func judge(t *testing.T, l *readLab, mistakes []mistake) {
 			t.Errorf("leader %s: stdout %q", c.line, out)
 		}
 		if word := internals.FindString(stderr); word != "" {
-			t.Errorf("leader %s says %q: %s", c.line, word, stderr)
+			t.Errorf("leader %s prints %q: %s", c.line, word, stderr)
 		}
 		for _, want := range c.says {
 			if !strings.Contains(stderr, want) {
@@ -760,10 +777,10 @@ func judge(t *testing.T, l *readLab, mistakes []mistake) {
 		}
 		for line := range strings.Lines(stderr) {
 			if strings.Contains(line, "remote") || strings.Contains(line, "secret") {
-				t.Errorf("leader %s says too much: %q", c.line, line)
+				t.Errorf("leader %s prints too much: %q", c.line, line)
 			}
 			if !strings.HasPrefix(line, "leader: ") {
-				t.Errorf("leader %s: a line that does not say whose it is: %q", c.line, line)
+				t.Errorf("leader %s: a line without the command's name: %q", c.line, line)
 			}
 		}
 	}
@@ -775,7 +792,7 @@ func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	var lc net.ListenConfig
-	deaf, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, and says nothing
+	deaf, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -805,7 +822,7 @@ func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
 		{"run g --ttl 3s --heartbeat 1s --stop-timeout 2s -- true", 2, []string{"--stop-timeout 2s", "at most 550ms"}},
 		{"run g --ttl=-1s --stop-timeout=-2s -- true", 2, []string{"--ttl -1s: must not be negative", "--stop-timeout -2s: must not be negative"}},
 		{"run g --on-exit retire -- true", 2, []string{"--on-exit", `"retire"`}},
-		{"run g --every 1m -- true", 2, []string{"--every: says nothing without --once"}},
+		{"run g --every 1m -- true", 2, []string{"--every: has no effect without --once"}},
 		{"run g --once --every 1ms -- true", 2, []string{"--every 1ms: must be at least 1s"}},
 		{"run g --once --try -- true", 2, []string{"--once: not with --try"}},
 		{"run g --once -n 2 -- true", 2, []string{"--once: not with --slots"}},
@@ -848,7 +865,7 @@ func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
 	})
 }
 
-func TestAProgramForNATSAloneSaysSo(t *testing.T) {
+func TestAProgramForNATSAloneReportsThat(t *testing.T) {
 	if !natsOnly() {
 		t.Skip("this program opens other stores, too")
 	}

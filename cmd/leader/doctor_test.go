@@ -120,7 +120,8 @@ func TestDoctorWritesNothing(t *testing.T) {
 	}
 }
 
-// Who asks about one group wants to know whether it is led, and who could.
+// A user who asks about one group wants to know whether it is led, and which
+// candidates could lead it.
 func TestDoctorLooksAtAGroup(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
@@ -180,7 +181,7 @@ func TestABoundThatAnAccountDemandsIsAskedForByItsFlag(t *testing.T) {
 	}
 }
 
-func TestDoctorSaysWhatToMakeWhereNothingIs(t *testing.T) {
+func TestDoctorAdvisesWhatToMakeWhereNothingIs(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	out, _ := l.run(1, "doctor", "--bucket", "missing", "--ttl", "10m", "-o", "json", "--timeout", "60s")
@@ -222,7 +223,7 @@ func TestBucketIsMadeOnceAndExplained(t *testing.T) {
 		{"deletions", "refused", "a record would read as an earlier one"},
 		{"direct gets", "allowed", "reads need a right for one key, and not for all"},
 		{"republished to", "leader.fresh.>", "watches cost the servers nothing"},
-		{"first sequence", "TERM", "terms continue above those of a bucket that was deleted"},
+		{"first sequence", "TERM", "terms continue above the terms of a deleted bucket"},
 	})
 	again, stderr := l.run(0, "bucket", "create", "-b", "fresh", "--replicas", "3")
 	if again != out || !strings.Contains(stderr, "left as it is") || !strings.Contains(stderr, "nats stream edit KV_fresh --replicas 3") {
@@ -244,8 +245,8 @@ func TestTwoBucketsOfOneCommandLineAreRefused(t *testing.T) {
 		{"ls -b zork --store " + store, "LEADER_BUCKET=zork", `and --bucket names another: "zork"`},
 		{"campaign g -b zork --store " + store, "", `and --bucket names another: "zork"`},
 		{"bucket check -b zork --store " + store, "", `and --bucket names another: "zork"`},
-		{"ls -b zork --store redis://127.0.0.1:1", "", "--bucket: is one of NATS, and --store names a store elsewhere"},
-		{"pause g --yes -b zork", "LEADER_STORE=redis://127.0.0.1:1", "--bucket: is one of NATS"},
+		{"ls -b zork --store redis://127.0.0.1:1", "", "--bucket: names a NATS bucket, and --store another store"},
+		{"pause g --yes -b zork", "LEADER_STORE=redis://127.0.0.1:1", "--bucket: names a NATS bucket"},
 		{"bucket create foo -b bar", "", `bucket "foo": --bucket names another: "bar"`},
 		{"bucket create zork --store " + store, "", `bucket "zork": --store names another: "leaders"`},
 		{"bucket check zork", "LEADER_STORE=" + store, `bucket "zork": --store names another: "leaders"`},
@@ -255,8 +256,8 @@ func TestTwoBucketsOfOneCommandLineAreRefused(t *testing.T) {
 			t.Errorf("%s %s: exit status %d, stderr %q", c.env, c.args, code, stderr)
 		}
 	}
-	// What the environment says for all commands gives way, and one name is no
-	// two.
+	// The environment's settings for all commands give way, and one name given
+	// twice is not a conflict.
 	for _, c := range []struct{ args, env string }{
 		{"ls --store " + store, "LEADER_BUCKET=zork"},
 		{"ls -b leaders --store " + store, ""},
@@ -276,7 +277,7 @@ func TestTwoBucketsOfOneCommandLineAreRefused(t *testing.T) {
 	}
 }
 
-func TestBucketCheckSaysWhatIsUnsafeAndHowToChangeIt(t *testing.T) {
+func TestBucketCheckReportsUnsafeSettingsAndRemedies(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	var v verdict
@@ -332,7 +333,7 @@ func TestBucketCheckJudgesALeaseThatIsNotNamed(t *testing.T) {
 	l.run(5, "bucket", "check", "longer", "--ttl", "6s")
 }
 
-// What bucket create prints as JSON, as its help documents it.
+// settings is what bucket create prints as JSON, as its help documents it.
 type settings struct {
 	Bucket    string  `json:"bucket"`
 	Stream    string  `json:"stream"`
@@ -467,8 +468,8 @@ func (u user) readsTwo(first leader.Term) {
 	}
 }
 
-// checkSingle checks that a bucket of one replica is said to be weak in a
-// cluster, and what is said to mend that.
+// checkSingle checks that doctor calls a bucket of one replica weak in a
+// cluster, and names the command that mends it.
 func (u user) checkSingle(l *readLab) {
 	u.t.Helper()
 	var made settings
@@ -492,7 +493,7 @@ func (u user) checkSingle(l *readLab) {
 }
 
 // importing is a server where one account has the bucket, and another imports
-// what a candidate of one group needs, as docs/operations.md has it.
+// what a candidate of one group needs, as docs/operate/permissions.md has it.
 const importing = `
 accounts {
   LEADERS {
@@ -517,7 +518,7 @@ accounts {
 }`
 
 // bothWithJetStream is a server where one account reaches the JetStream of
-// another under a prefix, and has one of its own.
+// another under a prefix, and also has its own JetStream.
 const bothWithJetStream = `
 accounts {
   LEADERS {
@@ -536,7 +537,7 @@ accounts {
   }
 }`
 
-// A candidate that ignored the prefix would lead in a bucket of its own account,
+// A candidate that ignored the prefix would lead in its own account's bucket,
 // beside the leader in the other.
 func TestTheAPIPrefixOfAContextLeadsToTheOtherAccount(t *testing.T) {
 	t.Parallel()
@@ -586,8 +587,8 @@ func TestTheAPIPrefixOfAContextLeadsToTheOtherAccount(t *testing.T) {
 	}
 }
 
-// An account that imports a bucket has no JetStream of its own. Doctor must not
-// tell it to enable that where elections work.
+// An account that imports a bucket does not have JetStream itself. Doctor must
+// not ask it to enable JetStream where elections work.
 func TestDoctorKnowsABucketThatIsImported(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "server.conf")
@@ -605,8 +606,8 @@ func TestDoctorKnowsABucketThatIsImported(t *testing.T) {
 		code      int
 		says, not string
 	}{
-		labBucket: {0, "imports what reaches the bucket", "not enabled"},
-		"none":    {1, "not enabled", "imports what reaches the bucket"},
+		labBucket: {0, "imports the API", "not enabled"},
+		"none":    {1, "not enabled", "imports the API"},
 	} {
 		out, _ := u.run(want.code, "doctor", "--group", watchedGroup, "--ttl", "10m", "--bucket", bucket)
 		if !strings.Contains(out, want.says) || strings.Contains(out, want.not) {
@@ -615,8 +616,9 @@ func TestDoctorKnowsABucketThatIsImported(t *testing.T) {
 	}
 }
 
-// Each command must say the same of a server without JetStream, and at once.
-func TestEachCommandSaysThatAServerHasNoJetStream(t *testing.T) {
+// Each command must report a server without JetStream in the same words, and
+// immediately.
+func TestEachCommandReportsAServerWithoutJetStream(t *testing.T) {
 	t.Parallel()
 	l := &readLab{t: t, url: devtest.Start(t, devtest.WithoutJetStream).URL()}
 	for _, line := range []string{
@@ -644,8 +646,8 @@ func TestEachCommandSaysThatAServerHasNoJetStream(t *testing.T) {
 }
 
 // A leaf node without JetStream passes requests on to the domain of a hub.
-// Behind one with a JetStream of its own the bucket is that of the hub's domain
-// as well, and so are the subjects of the rights.
+// Behind a leaf node that has JetStream, the bucket is the hub domain's as
+// well, and so are the subjects of the rights.
 func TestBucketOfAnotherDomainIsReadSteeredAndExamined(t *testing.T) {
 	t.Parallel()
 	hub := devtest.Start(t, devtest.Domain("hub"), devtest.AcceptLeaves)

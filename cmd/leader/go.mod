@@ -19,15 +19,14 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/seed-ff2cb582/leader v0.0.0
-	github.com/seed-ff2cb582/leader/discovery/consuldiscovery v0.0.0
-	github.com/seed-ff2cb582/leader/discovery/etcddiscovery v0.0.0
-	github.com/seed-ff2cb582/leader/discovery/k8sdiscovery v0.0.0
+	github.com/seed-ff2cb582/leader/consul v0.0.0
+	github.com/seed-ff2cb582/leader/etcd v0.0.0
+	github.com/seed-ff2cb582/leader/kubernetes v0.0.0
 	github.com/seed-ff2cb582/leader/leaderprom v0.0.0
 	github.com/seed-ff2cb582/leader/proof v0.0.0
 	github.com/seed-ff2cb582/leader/store/gcsstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/s3store v0.0.0
-	github.com/spf13/cobra v1.10.2
-	github.com/spf13/pflag v1.0.9
+	github.com/seed-ff2cb582/leader/store/storetest/judge v0.0.0
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.49.0
@@ -95,6 +94,7 @@ require (
 	github.com/mitchellh/go-homedir v1.1.0 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	github.com/xdg-go/scram v1.4.0 // indirect
 	github.com/xdg-go/stringprep v1.0.4 // indirect
@@ -141,7 +141,6 @@ require (
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/expr-lang/expr v1.17.8 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
-	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/lucasb-eyer/go-colorful v1.4.1 // indirect
 	github.com/mattn/go-runewidth v0.0.24 // indirect
@@ -154,16 +153,12 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
-	github.com/seed-ff2cb582/leader/store/consulstore v0.0.0
-	github.com/seed-ff2cb582/leader/store/etcdstore v0.0.0
-	github.com/seed-ff2cb582/leader/store/k8sstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/mongostore v0.0.0
 	github.com/seed-ff2cb582/leader/store/mysqlstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/pgstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/redisstore v0.0.0
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect

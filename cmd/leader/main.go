@@ -1,11 +1,11 @@
 // Command leader shows, steers and uses elections, with no code to write:
 // leader demo shows a live one on a NATS server that it brings along, leader
 // run keeps a program running on one of several machines, and leader ls, leader
-// step-down and others are for those who operate elections. docs/cli.md
+// step-down and others are for those who operate elections. docs/reference/commands.md
 // describes them all.
 //
-// What is data goes to the standard output, what is prose to the standard
-// error. leader --help lists the exit statuses.
+// Data goes to the standard output, prose to the standard error. leader --help
+// lists the exit statuses.
 package main
 
 //go:generate go test -count=1 -run ^Test(ReferenceIsCurrent|HelpOfTheProgram)$ -update .
@@ -36,8 +36,8 @@ func runProcess() int {
 	ctx, stop := app.UntilSignal(context.Background(), ends...)
 	defer stop()
 	// Unless a program asks for SIGPIPE, a write to its closed standard output
-	// ends it. The signal itself says nothing: a write to a connection that its
-	// server has closed raises it, too (see os/signal and outlet).
+	// ends it. The signal itself proves nothing: a write to a connection that
+	// its server has closed raises it, too (see os/signal and outlet).
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	stores.Quiet()
 	return run(ctx, os.Args[1:], os.LookupEnv, os.Stdin, os.Stdout, os.Stderr)

@@ -39,7 +39,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// patience bounds each run of the command. None that passes takes so long.
+// patience bounds each run of the command. A run that passes is much shorter.
 const patience = 2 * time.Minute
 
 // asCommand is a variable by which this test binary runs as the command. It is
@@ -99,9 +99,10 @@ func repository(path string) string {
 }
 
 // environment is what a command of the tests finds in its environment. The
-// buckets are the tests' own, in which nobody led before.
+// buckets are the tests' own, in which nobody led before. A busy machine may
+// take longer than the command's default to start a server and to answer.
 func environment(env []string) environ.Env {
-	values := map[string]string{"LEADER_GRACE": "off"}
+	values := map[string]string{"LEADER_GRACE": "off", "NATS_TIMEOUT": "60s"}
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		values[name] = value
@@ -209,7 +210,7 @@ func (c *call) interrupt() {
 	}
 }
 
-// command returns a command that is to run in a process of its own, in an
+// command returns a command that is to run in a separate process, in an
 // environment that names no server.
 func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
@@ -223,13 +224,13 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
-	// What a killed demo leaves behind goes away with the test, and the buckets
-	// are the tests' own: there was none before.
+	// The leftovers of a killed demo go away with the test, and the buckets
+	// belong to the tests: they did not exist before.
 	cmd.Env = append(append(cmd.Env, "TMPDIR="+t.TempDir(), "LEADER_GRACE=off"), env...)
 	return cmd
 }
 
-// execute runs a command in a process of its own, to its end.
+// execute runs a command in a separate process, to its end.
 func execute(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	cmd := command(t, env, args...)
@@ -281,14 +282,14 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// stand lets a candidate stand, whose TTL no test waits for, and returns when
-// it leads or follows.
+// stand starts a candidate, whose TTL no test waits for, and returns when it
+// leads or follows.
 func (l *readLab) stand(group, id string, hooks ...leader.Hooks) leader.Election {
 	l.t.Helper()
 	return l.standIn(labBucket, group, id, hooks...)
 }
 
-// standIn is stand in another bucket.
+// standIn starts a candidate like stand, in another bucket.
 func (l *readLab) standIn(bucket, group, id string, hooks ...leader.Hooks) leader.Election {
 	l.t.Helper()
 	e, err := leader.NewElection(l.nc, leader.ElectionConfig{
@@ -338,13 +339,13 @@ func (l *readLab) mustRun(args ...string) string {
 	return out
 }
 
-// follow begins a command in this process that prints until it is told to stop.
+// follow starts a command in this process that prints until it is stopped.
 func (l *readLab) follow(args ...string) *call {
 	l.t.Helper()
 	return begin(l.t, l.t.Output(), []string{"NATS_URL=" + l.url}, args...)
 }
 
-// A follower is such a command in a process of its own.
+// A follower is such a command in a separate process.
 type follower struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -352,7 +353,7 @@ type follower struct {
 	lines *bufio.Scanner
 }
 
-// start starts a command in a process of its own.
+// start starts a command in a separate process.
 func (l *readLab) start(args ...string) *follower {
 	l.t.Helper()
 	f := &follower{t: l.t, cmd: command(l.t, []string{"NATS_URL=" + l.url}, args...)}
@@ -417,7 +418,7 @@ func needsUnix(t *testing.T) {
 
 // natsOnly reports whether the tests, and with them the program, are built with
 // the tag natsonly.
-func natsOnly() bool { return len(stores.Drivers()) == 1 }
+func natsOnly() bool { return len(stores.Drivers()) == 2 } // NATS, and its quorum
 
 func needsOtherStores(t *testing.T) {
 	t.Helper()
@@ -447,7 +448,7 @@ func (l *readLab) listed(args ...string) (groups []read.Group) {
 }
 
 // until tries again what a server may refuse for a moment: it is still clearing
-// away what it has said is gone.
+// away what it has reported as gone.
 func (l *readLab) until(what string, try func() error) {
 	l.t.Helper()
 	pause := time.NewTicker(20 * time.Millisecond)
@@ -476,7 +477,7 @@ func startServing(t *testing.T, env []string, args ...string) (address string, s
 	t.Helper()
 	c := begin(t, t.Output(), env, args...)
 	if !c.lines.Scan() {
-		t.Fatalf("%v said nothing: %v", args, c.lines.Err())
+		t.Fatalf("%v printed nothing: %v", args, c.lines.Err())
 	}
 	return strings.TrimSpace(c.lines.Text()), func() int {
 		c.signal(syscall.SIGINT)
@@ -532,7 +533,8 @@ func has(starts ...string) func(string) bool {
 	}
 }
 
-// A user is the command in the hands of somebody, whom the flags name.
+// A user is the command in the hands of a user, whose credentials the flags
+// name.
 type user struct {
 	t     *testing.T
 	flags []string
@@ -585,7 +587,7 @@ func TestErrorsHaveTheirExitStatus(t *testing.T) {
 }
 
 // leader ls | head -1
-func TestWhoStopsReadingHearsNoComplaint(t *testing.T) {
+func TestReaderThatLeavesGetsNoError(t *testing.T) {
 	needsUnix(t) // elsewhere what a write to a closed pipe answers is the system's own
 	t.Parallel()
 	for line, want := range map[string]int{
@@ -629,9 +631,10 @@ func TestDevBringsItsOwnServerWhateverTheEnvironmentNames(t *testing.T) {
 	}
 }
 
-// mostAtInit is how much a package of ours may allocate while a program that
-// imports it starts: a few regular expressions. One with a long counted
-// repetition, such as {1,255}, takes thousands of allocations and milliseconds.
+// mostAtInit is how much a package of this project may allocate while a program
+// that imports it starts: a few regular expressions. An expression with a long
+// counted repetition, such as {1,255}, takes thousands of allocations and
+// milliseconds.
 const mostAtInit = 100
 
 // A library costs every program that imports it what its packages do before

@@ -10,9 +10,9 @@ import (
 )
 
 // An outlet is an output whose reader may leave. A reader that leaves has seen
-// enough, as head has after its lines. That is no failure: what a command found
-// out keeps its exit status. The reader's leaving ends the program as a signal
-// does, since the demo has workers and files to clear away.
+// enough, as head has after its lines. That is not a failure: the command's
+// result keeps its exit status. The reader's leaving ends the program as a
+// signal does, since the demo has workers and files to clear away.
 type outlet struct {
 	io.Writer
 	left func()
@@ -20,8 +20,8 @@ type outlet struct {
 
 // watched returns the output such that left is called when its reader leaves.
 //
-// A terminal stays as it is: commands know it by its type, and one that is gone
-// is told by SIGHUP.
+// A terminal stays as it is: commands know it by its type, and SIGHUP reports
+// one that is gone.
 func watched(stdout io.Writer, left func()) io.Writer {
 	if f, ok := stdout.(*os.File); ok && term.IsTerminal(f.Fd()) {
 		return stdout

@@ -24,8 +24,8 @@ import (
 	"github.com/seed-ff2cb582/leader/proxy"
 )
 
-// A service is what runs beside a candidate: it says its name to each client,
-// and then swallows what it gets.
+// A service runs beside a candidate: it sends its name to each client, and then
+// swallows its input.
 type service struct {
 	ln   net.Listener
 	got  atomic.Int64
@@ -80,7 +80,7 @@ func (l *readLab) carry(names []string, args ...string) *carrier {
 	c := &carrier{l.follow(append([]string{"proxy"}, args...)...), map[string]string{}}
 	for _, name := range names {
 		if !c.lines.Scan() {
-			l.t.Fatalf("it does not say where it listens for %s: %v", name, c.lines.Err())
+			l.t.Fatalf("it does not print its address for %s: %v", name, c.lines.Err())
 		}
 		said, address, _ := strings.Cut(c.lines.Text(), " ")
 		if said != name {
@@ -112,7 +112,7 @@ func (c *carrier) connect(group, want string) net.Conn {
 	return conn
 }
 
-// ask connects, and returns what the service says first.
+// ask connects, and returns the service's first output.
 func (c *carrier) ask(group string) (string, error) {
 	conn, err := (&net.Dialer{}).DialContext(c.t.Context(), "tcp", c.addresses[group])
 	if err != nil {
@@ -156,8 +156,8 @@ func (l *readLab) campaign(group, id, address string, more ...string) {
 	l.follow(campaignArgs(group, id, address, more...)...).next(new(transition))
 }
 
-// mortal starts a candidate in a process of its own, and returns when it leads
-// or follows.
+// mortal starts a candidate in a separate process, and returns when it leads or
+// follows.
 func (l *readLab) mortal(group, id, address string, more ...string) *os.Process {
 	l.t.Helper()
 	f := l.start(campaignArgs(group, id, address, more...)...)
@@ -170,7 +170,7 @@ func campaignArgs(group, id, address string, more ...string) []string {
 	return append([]string{"campaign", group, "--id", id, "--ttl", "20s", "--address", address, "--json"}, more...)
 }
 
-// What it follows are processes that are killed and frozen, on a real server.
+// It follows processes that are killed and frozen, on a real server.
 func TestProxyCutsALeaderThatIsKilledOrFrozenAndFollowsTheNext(t *testing.T) {
 	t.Parallel()
 	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
@@ -243,7 +243,7 @@ func TestProxyServesManyGroupsFromAFileAndItsMetrics(t *testing.T) {
 		t.Errorf("promlint: %v %v", problems, err)
 	}
 
-	// What was carried is counted at the end of a connection at the latest.
+	// Carried bytes are counted at the end of a connection at the latest.
 	if _, err := io.WriteString(conn, "to the leader"); err != nil {
 		t.Fatal(err)
 	}
@@ -301,8 +301,8 @@ func TestProxyLetsConnectionsEndAndCutsTheRest(t *testing.T) {
 	wasReset(t, conn)
 }
 
-// What a flag says has to reach the proxy, which tests the rest by itself.
-func TestProxyKeepsAndRefusesConnectionsAsItsFlagsSay(t *testing.T) {
+// A flag's value has to reach the proxy, which tests the rest by itself.
+func TestProxyKeepsAndRefusesConnectionsByItsFlags(t *testing.T) {
 	t.Parallel()
 	t.Run("grace", func(t *testing.T) {
 		t.Parallel()
@@ -313,8 +313,8 @@ func TestProxyKeepsAndRefusesConnectionsAsItsFlagsSay(t *testing.T) {
 		old := c.connect("jobs", "a")
 		l.campaign("jobs", "b", b.ln.Addr().String())
 		l.run(0, "step-down", "jobs", "--yes")
-		// Who is led to the next leader comes after what the proxy did to
-		// the connections of the former one.
+		// The switch to the next leader comes after the proxy cut the
+		// connections of the former one.
 		c.connect("jobs", "b")
 		got := a.got.Load()
 		if _, err := old.Write([]byte("x")); err != nil {
@@ -366,14 +366,15 @@ func TestProxyKeepsAndRefusesConnectionsAsItsFlagsSay(t *testing.T) {
 			`election_proxy_refused_connections_total`+labels+`reason="no_leader",role="jobs"} 1`))
 		_, rest, _ := strings.Cut(page, "\nelection_proxy_wait_seconds_total"+labels+`role="jobs"} `)
 		number, _, _ := strings.Cut(rest, "\n")
-		// The proxy's own clock tells: nothing lies between its two looks at it.
+		// The proxy's own clock proves it: nothing lies between its two looks
+		// at it.
 		if waited, err := strconv.ParseFloat(number, 64); err != nil || waited >= proxy.DefaultWait.Seconds() {
 			t.Errorf("it waited %q s for a leader (%v), and by default waits %v", number, err, proxy.DefaultWait)
 		}
 	})
 }
 
-func TestProxyTellsEveryMistakeOfItsFile(t *testing.T) {
+func TestProxyReportsEveryMistakeOfItsFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -396,7 +397,7 @@ func TestProxyTellsEveryMistakeOfItsFile(t *testing.T) {
 	}{
 		"all of them": {[]string{"--file", file("bad", "a 5432\n# no\nb..c :1\nd :1 99999 x\n\ne\n")}, 2, []string{
 			`line 1: listen "5432": must be HOST:PORT`, `line 3: group "b..c": must be letters`, `line 4: port "99999": must be from 1 to 65535`,
-			`line 4: "x": must not follow`, `line 4: listen ":1": must differ from that of line 3`, "line 6: listen: is required",
+			`line 4: "x": must not follow`, `line 4: listen ":1": must differ from the address of line 3`, "line 6: listen: is required",
 		}},
 		"empty":     {[]string{"--file", file("empty", "# nothing\n")}, 2, []string{"must have a line GROUP LISTEN [PORT]"}},
 		"no file":   {[]string{"--file", filepath.Join(dir, "none")}, 2, []string{"--file: open", "none"}},

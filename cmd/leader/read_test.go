@@ -152,7 +152,7 @@ func TestListShowsAGroupThatIsPausedBeforeItsFirstLeader(t *testing.T) {
 			t.Errorf("%v: %+v", args, groups)
 		}
 	}
-	// Who waits is told, too.
+	// wait learns of it, too.
 	var g read.Group
 	out, _ := l.run(0, "wait", "early", "--vacant", "-o", "json")
 	decodeStrictly(t, out, &g)
@@ -168,7 +168,7 @@ func TestListShowsAGroupThatIsPausedBeforeItsFirstLeader(t *testing.T) {
 		t.Error(out)
 	}
 
-	// Who follows the list sees a pause come and go.
+	// A user who follows the list sees a pause come and go.
 	w := l.follow("ls", "-w", "-o", "json")
 	next := func() (g read.Group) { w.next(&g); return g }
 	if g := next(); g.Group != "early" || !g.Paused {
@@ -203,8 +203,8 @@ func TestListShowsAGroupThatIsPausedBeforeItsFirstLeader(t *testing.T) {
 	}
 }
 
-// A record does not say when its term began. Where there is no history, its
-// leader knows.
+// A record may not contain when its term started. Where there is no history,
+// its leader knows.
 func TestListLearnsSinceWhenFromTheLeader(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
@@ -231,8 +231,8 @@ func TestListLearnsSinceWhenFromTheLeader(t *testing.T) {
 	}
 }
 
-// What every command says of a leader that has died, as soon as its lease has
-// run out by the server's clock, and 2 s for clocks that differ.
+// Every command reports the same of a leader that has died, as soon as its lease
+// has run out by the server's clock, and 2 s for clocks that differ.
 func TestADeadLeaderLeadsNoMore(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
@@ -263,19 +263,31 @@ func TestADeadLeaderLeadsNoMore(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	row := []string{"reports", "-", "TERM", "LENGTH", "-", "-", "-", "-", "expired (lease of gone)"}
+	// A command takes the holder for the leader if the server does not answer
+	// soon enough when the record was stored.
+	expect := func(line, want string) (out string) {
+		t.Helper()
+		l.until(line, func() error {
+			if out, _ = l.run(0, strings.Fields(line)...); !strings.Contains(out, want) {
+				return errors.New(out)
+			}
+			return nil
+		})
+		return out
+	}
 	for _, line := range []string{"ls", "ls --vacant", "wait reports --vacant"} {
-		out, _ := l.run(0, strings.Fields(line)...)
+		out := expect(line, "expired (lease of gone)")
 		checkCells(t, strings.Split(out, "\n")[1], [][]string{row})
 	}
-	for line, want := range map[string]string{
-		"get reports":                    "Led last:      gone",
-		"history reports":                "expired",
-		"__complete get re":              "reports\tno leader",
-		"pause reports --yes --no-wait":  "filed",
-		"resume reports --yes --no-wait": "filed",
+	for _, c := range []struct{ line, want string }{
+		{"get reports", "Led last:      gone"},
+		{"history reports", "expired"},
+		{"__complete get re", "reports\tno leader"},
+		{"pause reports --yes --no-wait", "filed"},
+		{"resume reports --yes --no-wait", "filed"},
 	} {
-		if out, _ := l.run(0, strings.Fields(line)...); !strings.Contains(out, want) || strings.Contains(out, "so far") {
-			t.Errorf("%s: %s", line, out)
+		if out := expect(c.line, c.want); strings.Contains(out, "so far") {
+			t.Errorf("%s: %s", c.line, out)
 		}
 	}
 	if _, stderr := l.run(4, "step-down", "reports", "--yes"); !strings.Contains(stderr, `expired ("gone has not renewed since `) {
@@ -424,10 +436,10 @@ func TestATerminalIsFilledWithWholeWordsAndColours(t *testing.T) {
 	}
 	plain := strings.Join(strings.Fields(ansi.Strip(screen)), " ")
 	if !strings.Contains(plain, "Not shown, for want of room: META, CORRELATION") {
-		t.Errorf("not said what is left out:\n%s", plain)
+		t.Errorf("the output does not name what is left out:\n%s", plain)
 	}
 	screen = shown(t, "80", "doctor --dev --timeout 60s")
-	if !strings.Contains(screen, "\n                  nobody is elected or kept") || !strings.Contains(ansi.Strip(screen), "warn  paused") {
+	if !strings.Contains(screen, "\n                  down nobody is elected or kept") || !strings.Contains(ansi.Strip(screen), "warn  paused") {
 		t.Errorf("findings are not folded under their text:\n%s", screen)
 	}
 	if screen := shown(t, "80", "ls --dev -o wide", "NO_COLOR=1"); strings.Contains(screen, "\x1b") || !strings.Contains(screen, "GROUP") {
@@ -455,7 +467,7 @@ func forgetOne(t *testing.T) *readLab {
 }
 
 // A bucket whose groups are all forgotten is not one that never had any.
-func TestListSaysThatItLeavesForgottenGroupsOut(t *testing.T) {
+func TestListReportsThatItLeavesForgottenGroupsOut(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	if err := l.stand(steered, "a").Stop(); err != nil {
@@ -529,7 +541,7 @@ func TestWatchLeavesForgottenGroupsOut(t *testing.T) {
 			}
 		}
 	}
-	// Who watches is told that a group is forgotten, and that it is back.
+	// watch reports that a group is forgotten, and that it is back.
 	f := l.follow("watch", "-o", "json")
 	var change read.Change
 	f.next(&change)
@@ -560,7 +572,7 @@ func TestGetShowsTheCandidates(t *testing.T) {
 	})
 }
 
-func TestGetTellsOfAPause(t *testing.T) {
+func TestGetShowsAPause(t *testing.T) {
 	t.Parallel()
 	code, out, stderr := runProgram(t, nil, "get", "billing", "--dev", "-o", "json")
 	if code != 0 || stderr != "" {
@@ -580,7 +592,7 @@ func TestGetTellsOfAPause(t *testing.T) {
 	}
 }
 
-func TestGetTellsOfAPendingRequest(t *testing.T) {
+func TestGetShowsAPendingRequest(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	kv, err := l.js.KeyValue(l.within(), labBucket)
@@ -613,7 +625,7 @@ func TestGetTellsOfAPendingRequest(t *testing.T) {
 	l.run(4, "get", "nosuch")
 }
 
-// thousand is what is said where more candidates answer than are listened to.
+// thousand is the message where more candidates answer than are listened to.
 const thousand = "more than 1000 answers"
 
 // crowd answers the roll call in the place of 1,001 candidates.
@@ -649,7 +661,7 @@ func TestOfMoreThanAThousandCandidatesAllThatCameIsShownAndThatThereAreMore(t *t
 			return err
 		}
 		code, _, stderr := runProgram(t, env, "forget", "reports", "-y", "--timeout", "60s")
-		if code != 0 || !strings.Contains(stderr, `candidate "c0000" stands (more than 1000 answered`) {
+		if code != 0 || !strings.Contains(stderr, `candidate "c0000" campaigns (more than 1000 answered`) {
 			return fmt.Errorf("exit status %d, stderr %q", code, stderr)
 		}
 		return nil
@@ -670,7 +682,7 @@ func TestOfMoreThanAThousandCandidatesAllThatCameIsShownAndThatThereAreMore(t *t
 	})
 }
 
-func TestWatchTellsEachChangeOfLeaders(t *testing.T) {
+func TestWatchPrintsEachChangeOfLeaders(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	a := l.stand("reports", "a")
@@ -702,9 +714,9 @@ func TestWatchTellsEachChangeOfLeaders(t *testing.T) {
 
 // leader watch | head -1
 //
-// There is more than one thing to tell: a child that another test is starting
-// holds the pipe's other end too until it executes its program, and what is
-// written meanwhile fails nobody.
+// There is more than one line to print: a child that another test is starting
+// holds the pipe's other end too until it executes its program, and a write
+// meanwhile does not fail.
 func TestWatchEndsInSilenceWhenNobodyReads(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
@@ -717,7 +729,7 @@ func TestWatchEndsInSilenceWhenNobodyReads(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = w.cmd.Wait() // the status tells
+		_ = w.cmd.Wait() // see the exit status
 	}()
 	for ctx := l.within(); ; {
 		select {
@@ -830,7 +842,7 @@ func TestWaitEndsWhenItHasComeToThat(t *testing.T) {
 }
 
 // It shows what leader ls does. Once the record has been renewed, only the
-// record itself says since when: neither history nor roll call is asked.
+// record itself contains since when: neither history nor roll call is asked.
 func TestWaitShowsSinceWhen(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
@@ -849,7 +861,7 @@ func TestWaitShowsSinceWhen(t *testing.T) {
 	}
 }
 
-// waits waits without success, and demands what it is told. On a busy machine
+// waits waits without success, and demands the wanted output. On a busy machine
 // time may be up before the command has connected, or has heard anything.
 func (l *readLab) waits(want string, args ...string) {
 	l.t.Helper()
@@ -864,7 +876,7 @@ func (l *readLab) waits(want string, args ...string) {
 	}
 }
 
-func TestWaitSaysWhatItSawInstead(t *testing.T) {
+func TestWaitReportsWhatItSawInstead(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	l.waits("nobody leads group")
@@ -901,7 +913,7 @@ func TestWaitDoesNotTakeADeadLeaderForOneThatLeads(t *testing.T) {
 	l.waits("nobody leads")
 }
 
-func TestHistorySaysWhoLedWhen(t *testing.T) {
+func TestHistoryShowsLeadersAndTimes(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	if _, stderr := l.run(5, "history", "reports"); !strings.Contains(stderr, "leader history enable") {
@@ -942,8 +954,8 @@ func TestHistorySaysWhoLedWhen(t *testing.T) {
 }
 
 // An advisory that was dropped leaves a gap in the counting of its candidate,
-// and the history says so. The server does not answer a request that it denies:
-// that must not look like a server that is slow.
+// and the history reports it. The server does not answer a request that it
+// denies: that must not look like a server that is slow.
 func TestHistoryNamesTheMissingPermission(t *testing.T) {
 	t.Parallel()
 	url := serveUsers(t, &server.User{Username: "observer", Password: "observer", Permissions: &server.Permissions{
@@ -962,7 +974,7 @@ func TestHistoryNamesTheMissingPermission(t *testing.T) {
 	}
 }
 
-func TestHistoryOfABucketThatDoesNotExistSaysHowToMakeIt(t *testing.T) {
+func TestHistoryOfAMissingBucketNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	if _, stderr := l.run(5, "history", "enable", "--bucket", "none"); !strings.Contains(stderr, `bucket "none" does not exist: leader bucket create none makes it`) {
@@ -1042,9 +1054,9 @@ func (l *readLab) checkWhoLed(past read.Past) {
 	}
 }
 
-// --since is for the terms that are shown. Who led, and who had led, is a
-// question about all of them.
-func TestWhoLedIsAskedOfAllTerms(t *testing.T) {
+// --since limits the terms that are shown. The question who led, or had led, is
+// a question about all of them.
+func TestLeaderAtATimeIsFoundInAllTerms(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	l.run(0, "history", "enable")

@@ -18,7 +18,7 @@ import (
 // watchedGroup is a group of which users with few rights see what they may.
 const watchedGroup = "jobs.eu"
 
-// The rights that docs/operations.md gives to an observer of one group, and to
+// The rights that docs/operate/permissions.md gives to an observer of one group, and to
 // one of all, in a bucket that republishes and in one of nats kv add.
 const (
 	readsInfo     = "$JS.API.STREAM.INFO.KV_"
@@ -62,8 +62,8 @@ func observers(t *testing.T) func(name, bucket string, args ...string) (code int
 	}
 }
 
-// What doctor finds sufficient is sufficient, to look at one group and at all,
-// and what it finds insufficient is.
+// Rights that doctor finds sufficient are sufficient, to look at one group and
+// at all, and rights that it finds insufficient are insufficient.
 func TestTheDocumentedRightsOfAnObserverSuffice(t *testing.T) {
 	t.Parallel()
 	as := observers(t)
@@ -85,7 +85,7 @@ func TestTheDocumentedRightsOfAnObserverSuffice(t *testing.T) {
 				}
 				if asks := strings.HasPrefix(line, "get "); asks != strings.Contains(stderr, "leader-rollcall."+c.bucket+"."+watchedGroup) ||
 					asks != strings.Contains(out, "No candidate answered") {
-					t.Errorf("leader %s: who may not ask for candidates is not told so, or is told without a reason\n%s%s", line, out, stderr)
+					t.Errorf("leader %s: the missing right to ask for candidates is not reported, or is reported without a reason\n%s%s", line, out, stderr)
 				}
 			}
 			examine := []string{"doctor", "--group", watchedGroup, "--ttl", "10m", "-o", "name", "--role"}
@@ -94,7 +94,7 @@ func TestTheDocumentedRightsOfAnObserverSuffice(t *testing.T) {
 			}
 			_, out, stderr := as(c.user, c.bucket, examine[:5]...)
 			if word := internals.FindString(out + stderr); word != "" {
-				t.Errorf("doctor says %q:\n%s%s", word, out, stderr)
+				t.Errorf("doctor prints %q:\n%s%s", word, out, stderr)
 			}
 			if c.role == "viewer" {
 				return
@@ -115,7 +115,7 @@ func TestTheDocumentedRightsOfAnObserverSuffice(t *testing.T) {
 	}
 }
 
-// What docs/operations.md says of observers who lack a right.
+// The test follows docs/operate/permissions.md on observers who lack a right.
 func TestAnObserverDoesWithoutARight(t *testing.T) {
 	t.Parallel()
 	as := observers(t)
@@ -141,16 +141,20 @@ func TestAnObserverDoesWithoutARight(t *testing.T) {
 }
 
 // restricted is a server whose users have the rights of one role each, in
-// docs/operations.md.
+// docs/operate/permissions.md.
 func restricted(t *testing.T) *readLab {
 	t.Helper()
 	const read, ctl = "$JS.API.DIRECT.GET.KV_leaders.$KV.leaders.reports", "$JS.API.DIRECT.GET.KV_leaders.$KV.leaders._ctl.reports"
-	const info = "$JS.API.STREAM.INFO.KV_leaders"
+	const drains, readsDrains, hearsDrains = "$KV.leaders._ctl._drain.>", "$JS.API.DIRECT.GET.KV_leaders.$KV.leaders._ctl._drain.>", "leader.leaders._ctl._drain.>"
+	const info, ran = "$JS.API.STREAM.INFO.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders.$KV.leaders._ctl._ran.reports"
 	l := enter(t, serveUsers(t,
-		devtest.User("candidate", []string{"$KV.leaders.reports", info, read, ctl},
-			[]string{"leader.leaders.reports", "leader.leaders._ctl.reports"}),
+		devtest.User("candidate", []string{"$KV.leaders.reports", info, read, ctl, drains, readsDrains},
+			[]string{"leader.leaders.reports", "leader.leaders._ctl.reports", hearsDrains}),
+		devtest.User("scheduler", []string{"$KV.leaders.reports", info, read, ctl, "$KV.leaders._ctl.reports", "$KV.leaders._ctl._ran.reports", ran, drains, readsDrains},
+			[]string{"leader.leaders.reports", "leader.leaders._ctl.reports", "leader.leaders._ctl._ran.reports", hearsDrains}),
 		devtest.User("observer", []string{info, read}, []string{"leader.leaders.reports"}),
-		devtest.User("operator", []string{"$KV.leaders._ctl.reports", info, read, ctl}, []string{"leader.leaders.reports"}),
+		devtest.User("operator", []string{"$KV.leaders._ctl.reports", info, read, ctl, drains, readsDrains}, []string{"leader.leaders.reports"}),
+		devtest.User("earlier", []string{"$KV.leaders.reports", info, read, ctl}, []string{"leader.leaders.reports", "leader.leaders._ctl.reports"}),
 		devtest.User("caretaker", []string{"$KV.leaders.reports", info, read, ctl}, []string{"leader.leaders.reports"}),
 		devtest.User("half", []string{info, read, ctl}, []string{"leader.leaders.reports"}),
 	), nats.UserInfo("admin", "admin"))
@@ -189,9 +193,9 @@ func TestOperatorNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 	}
 }
 
-// undisturbed runs what writes the record of a leader that lives. What that one
-// renews between the command's look and its write is left alone, as it should
-// be, and the command looks once more.
+// undisturbed runs a command that writes the record of a live leader. A renewal
+// between the command's look and its write is left alone, as it should be, and
+// the command looks once more.
 func (u user) undisturbed(want int, args ...string) (stdout, stderr string) {
 	u.t.Helper()
 	for limit := within(u.t); ; {
@@ -222,13 +226,13 @@ func TestCaretakerNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 			t.Errorf("%s: stderr %q", verb, stderr)
 		}
 	}
-	// What an operator lacks is the record itself.
+	// The operator lacks only the right to the record itself.
 	if _, stderr := userOf(t, l.url, "operator").undisturbed(5, "vacate", steered, "--yes", "--force"); !strings.Contains(stderr, `"$KV.leaders.reports"`) {
 		t.Errorf("stderr %q", stderr)
 	}
 }
 
-func TestDoctorTellsWhichRolesAUserCanPlay(t *testing.T) {
+func TestDoctorReportsWhichRolesAUserCanPlay(t *testing.T) {
 	t.Parallel()
 	l := restricted(t)
 	// Renewals go on, but nobody writes another key.
@@ -241,10 +245,11 @@ func TestDoctorTellsWhichRolesAUserCanPlay(t *testing.T) {
 	}
 	before := keys()
 	for name, roles := range map[string]map[string]finding.Status{
-		"admin":     {"candidate": "ok", "observer": "ok", "operator": "ok", "caretaker": "ok", "admin": "ok"},
-		"candidate": {"candidate": "ok", "observer": "ok", "operator": "info", "admin": "info"},
+		"admin":     {"candidate": "ok", "scheduler": "ok", "observer": "ok", "operator": "ok", "caretaker": "ok", "admin": "ok"},
+		"candidate": {"candidate": "ok", "scheduler": "info", "observer": "ok", "operator": "info", "admin": "info"},
 		"observer":  {"candidate": "info", "observer": "ok", "operator": "info", "admin": "info"},
-		"operator":  {"candidate": "info", "observer": "ok", "operator": "ok", "caretaker": "info", "admin": "info"},
+		"scheduler": {"candidate": "ok", "scheduler": "ok", "observer": "ok", "operator": "ok", "admin": "info"},
+		"operator":  {"candidate": "info", "scheduler": "info", "observer": "ok", "operator": "ok", "caretaker": "info", "admin": "info"},
 		"caretaker": {"candidate": "warn", "observer": "ok", "operator": "info", "caretaker": "ok", "admin": "info"},
 	} {
 		u := userOf(t, l.url, name)

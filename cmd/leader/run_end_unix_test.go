@@ -35,7 +35,7 @@ func TestAStopTimeoutThatIsGivenBoundsTheEndAfterASignal(t *testing.T) {
 	if _, code := r.end(); code != 128+9 {
 		t.Errorf("exit status %d", code)
 	}
-	r.awaitSaid("leader: stopping sh: leader run was told to end; SIGKILL follows within 100ms")
+	r.awaitSaid("leader: stopping sh: leader run was asked to end; SIGKILL follows within 100ms")
 }
 
 // A master that passes signals on would have its workers get each twice.
@@ -52,7 +52,7 @@ func TestSignalsGoToTheFirstProcessAloneIfTheKillModeIsMixed(t *testing.T) {
 	r.line()
 	r.signal(syscall.SIGTERM)
 	if said, code := r.end(); code != 3 || !slices.Equal(said, []string{"told by the master", "master"}) {
-		t.Errorf("exit status %d, the program says %q", code, said)
+		t.Errorf("exit status %d, the program prints %q", code, said)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestTheProgramGetsTheFilesThatLeaderRunWasStartedWith(t *testing.T) {
 		"sh", "-c", `LISTEN_FDS=2 LISTEN_PID=$$ exec "$@"`, "sh")
 	cmd.ExtraFiles = files
 	if said, _ := followCommand(t, cmd).end(); !slices.Equal(said, []string{"one", "two", "for me"}) {
-		t.Errorf("the program says %q", said)
+		t.Errorf("the program prints %q", said)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestHostsWithOtherNumbersOfSlotsWarnOfEachOther(t *testing.T) {
 	}
 	three := startRun(t, url, []string{"-n", "3", "--id", "c"}, program)
 	three.awaitSaid("with --slots 2, and this host has --slots 3")
-	three.line() // in the third slot, which is none of theirs
+	three.line() // in the third slot, which belongs to neither
 	for _, r := range two {
 		r.awaitSaid("with --slots 3, and this host has --slots 2")
 		r.signal(syscall.SIGTERM)

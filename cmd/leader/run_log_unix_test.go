@@ -57,7 +57,7 @@ func TestAStuckLogHoldsNoTermUp(t *testing.T) {
 	select {
 	case l := <-first:
 		if l != "up\n" {
-			t.Fatalf("the program says %q", l)
+			t.Fatalf("the program prints %q", l)
 		}
 	case <-time.After(patience):
 		t.Fatal("the program does not start")

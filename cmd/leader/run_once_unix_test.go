@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
+	"github.com/seed-ff2cb582/leader/once"
 )
 
 func TestTryEndsAtOnceIfAnotherLeads(t *testing.T) {
@@ -66,7 +70,7 @@ func TestTryEndsWhereThisHostMayNotLead(t *testing.T) {
 	if _, err := control.Pause(l.within(), "jobs", "migration"); err != nil {
 		t.Fatal(err)
 	}
-	// Who looks at the status must not take a server that is away for a leader.
+	// A reader of the status must not take a server that is away for a leader.
 	for want, c := range map[string]struct {
 		code  int
 		flags []string
@@ -129,8 +133,41 @@ func TestOnceOneHostOfAllBeginsTheProgram(t *testing.T) {
 	l.run(0, "pause", "jobs", "-y")
 	l.run(0, "resume", "jobs", "-y", "--no-wait")
 	late := startRun(t, l.url, []string{"--once", "--every", long}, "echo up")
-	if rest, code := late.end(); code != 0 || len(rest) > 0 || !strings.Contains(late.said(), "has begun the run of") {
+	if rest, code := late.end(); code != 0 || len(rest) > 0 || !strings.Contains(late.said(), "has started the run of") {
 		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, late.said())
+	}
+}
+
+// A Go program and a host of leader run --once share a group.
+func TestOnceExcludesAGoProgramAndIsExcludedByIt(t *testing.T) {
+	t.Parallel()
+	const period = 100_000 * time.Hour // that of long
+	program := func(l *readLab) (ran bool) {
+		cfg := leader.ElectionConfig{Bucket: labBucket, Group: "jobs", InstanceID: "program"}.WithProfile(leader.ProfileLowLatency)
+		ran, err := once.Run(l.within(), l.nc, cfg, once.Every(period), func(context.Context, leader.Term) error { return nil })
+		if err != nil {
+			t.Error(err)
+		}
+		return ran
+	}
+	host := func(l *readLab) (ran bool) {
+		r := startRun(t, l.url, []string{"--once", "--every", long, "--profile", "low-latency"}, "echo up")
+		lines, code := r.end()
+		if code != 0 {
+			t.Errorf("exit status %d: %s", code, r.said())
+		}
+		return len(lines) > 0
+	}
+	for _, c := range []struct {
+		name          string
+		first, second func(*readLab) bool
+	}{{"the program first", program, host}, {"the host first", host, program}} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newReadLab(t)
+			if first, second := c.first(l), c.second(l); !first || second {
+				t.Errorf("the first has run: %v, the second has run: %v", first, second)
+			}
+		})
 	}
 }
 
@@ -139,7 +176,9 @@ func TestOnceOneHostOfAllBeginsTheProgram(t *testing.T) {
 func TestOnceANoteFromTheFutureKeepsNobodyAway(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
-	l.put("_ctl.jobs", fmt.Sprintf(`{"ran":{"begin":%d,"id":"x","term":7}}`, time.Now().Add(200_000*time.Hour).UnixMilli()))
+	for _, key := range []string{"_ctl.jobs", "_ctl._ran.jobs"} {
+		l.put(key, fmt.Sprintf(`{"ran":{"begin":%d,"id":"x","term":7}}`, time.Now().Add(200_000*time.Hour).UnixMilli()))
+	}
 	for _, want := range []string{"up", ""} { // and the note of the first is believed
 		r := startRun(t, l.url, []string{"--once", "--every", long}, "echo up")
 		if lines, code := r.end(); code != 0 || strings.Join(lines, "") != want {
@@ -148,8 +187,35 @@ func TestOnceANoteFromTheFutureKeepsNobodyAway(t *testing.T) {
 	}
 }
 
-// Whoever waits for its turn does not wait for the program's end.
-func TestOnceTheOthersEndWhenTheProgramHasBegun(t *testing.T) {
+// With the rights of an earlier version the host notes nothing, so that hosts of
+// that version still begin the run.
+func TestOnceNamesTheRightThatItLacks(t *testing.T) {
+	t.Parallel()
+	info, get := "$JS.API.STREAM.INFO.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders.$KV.leaders."
+	before := []string{"$KV.leaders.jobs", "$KV.leaders._ctl.jobs", info, get + "jobs", get + "_ctl.jobs"}
+	heard := []string{"leader.leaders.jobs", "leader.leaders._ctl.jobs"}
+	ran := []string{get + "_ctl._ran.jobs", "$KV.leaders._ctl._ran.jobs"}
+	drains := []string{get + "_ctl._drain.>", "$KV.leaders._ctl._drain.>"} // which a host does without, and warns
+	l := enter(t, serveUsers(t,
+		devtest.User("before", before, heard),
+		devtest.User("reader", append(slices.Clone(before), ran[0]), append(slices.Clone(heard), "leader.leaders._ctl._ran.jobs")),
+		devtest.User("scheduler", slices.Concat(before, ran, drains), append(slices.Clone(heard), "leader.leaders._ctl._ran.jobs", "leader.leaders._ctl._drain.>")),
+	), nats.UserInfo("admin", "admin"))
+	for name, lacks := range map[string]string{"before": ran[0], "reader": ran[1]} {
+		flags := slices.Concat(userOf(t, l.url, name).flags, []string{"--once", "--every", long})
+		r := startRunOn(t, flags, "echo up")
+		if lines, code := r.end(); code != 5 || len(lines) > 0 || !strings.Contains(r.said(), lacks) {
+			t.Errorf("%s: exit status %d, stdout %q, want %q in %s", name, code, lines, lacks, r.said())
+		}
+	}
+	r := startRunOn(t, append(userOf(t, l.url, "scheduler").flags, "--once", "--every", long), "echo up")
+	if lines, code := r.end(); code != 0 || !slices.Equal(lines, []string{"up"}) || strings.Contains(r.said(), "ermission") {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, lines, r.said())
+	}
+}
+
+// A host that waits for its turn does not wait for the program's end.
+func TestOnceTheOthersEndWhenTheProgramHasStarted(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
 	first := startRun(t, url, []string{"--once", "--every", long}, "echo up; sleep 600")
@@ -177,8 +243,8 @@ func TestOnceEachPeriodHasARun(t *testing.T) {
 	})
 }
 
-// Who is not first to lead in the period is told so, and does not run for an
-// earlier one later.
+// A host that is not first to lead in the period learns that, and does not run
+// for an earlier one later.
 func TestOnceEndsWithItsPeriod(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
@@ -224,20 +290,20 @@ func TestOnceEndsWithAPeriodThatIsOverDuringItsTerm(t *testing.T) {
 	}
 }
 
-// Its term is over before its program is. Another term is none of its own.
-func TestOnceAProgramThatIsStoppedIsNotBegunAgain(t *testing.T) {
+// Its term is over before its program is. Another term is not its term.
+func TestOnceAStoppedProgramIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	r := startRun(t, l.url, []string{"--once", "--every", long}, `trap "exit 9" TERM; echo up; while :; do sleep 0.05; done`)
 	r.line()
 	l.run(0, "step-down", "jobs", "-y", "--no-wait")
-	if rest, code := r.end(); code != 9 || len(rest) > 0 || !strings.Contains(r.said(), "is not begun again in this period") {
+	if rest, code := r.end(); code != 9 || len(rest) > 0 || !strings.Contains(r.said(), "is not started again in this period") {
 		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
 	}
 }
 
-// The server of --dev is begun, and not looked for: it takes as long as it takes,
-// also to connect.
+// The server of --dev is started, and not looked for: it takes as long as it
+// takes, also to connect.
 func TestTryWaitsForAServerOfItsOwn(t *testing.T) {
 	t.Parallel()
 	if code, out, stderr := execute(t, nil, "run", "jobs", "--dev", "--try", "--timeout", "1ns", "--", "echo", "up"); code != 0 || out != "up\n" {
@@ -253,7 +319,7 @@ func TestRunLeavesNothingOfItsOwnServerBehind(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); ; {
 		files, err := os.ReadDir(dir)
 		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("no server was begun: %v", err)
+			t.Fatalf("no server was started: %v", err)
 		}
 		if len(files) > 0 {
 			break

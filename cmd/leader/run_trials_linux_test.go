@@ -29,6 +29,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/relay"
 )
 
 // The trials of leader run: real processes on a real server, faults of every
@@ -87,15 +88,15 @@ func faults() []fault {
 			for pid := range r.pids {
 				_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
 			}
-			h.proxy.Hold(devtest.ToServer, devtest.ToClient)
+			h.proxy.Hold(relay.ToServer, relay.ToClient)
 			return h.proxy.Resume
 		}},
 		{"host cut off", func(h *host, _ *leadership, _ *rand.Rand) func() {
-			h.proxy.Hold(devtest.ToServer, devtest.ToClient)
+			h.proxy.Hold(relay.ToServer, relay.ToClient)
 			return h.proxy.Resume
 		}},
 		{"answers lost", func(h *host, _ *leadership, _ *rand.Rand) func() {
-			h.proxy.Hold(devtest.ToClient)
+			h.proxy.Hold(relay.ToClient)
 			return h.proxy.Resume
 		}},
 		{"connections refused", func(h *host, _ *leadership, _ *rand.Rand) func() {
@@ -115,7 +116,7 @@ func faults() []fault {
 		}},
 		{"guard stopped, host cut off", func(h *host, _ *leadership, _ *rand.Rand) func() {
 			h.signalGuard(syscall.SIGSTOP)
-			h.proxy.Hold(devtest.ToServer, devtest.ToClient)
+			h.proxy.Hold(relay.ToServer, relay.ToClient)
 			return h.proxy.Resume
 		}},
 		{"record deleted", func(h *host, _ *leadership, _ *rand.Rand) func() {
@@ -271,11 +272,11 @@ func (a *arena) deleteRecord() {
 
 func newArena(t *testing.T, kinds []kind) *arena {
 	srv := devtest.Start(t)
-	proxies := make([]*devtest.Proxy, len(kinds))
+	proxies := make([]*relay.Relay, len(kinds))
 	for i := range proxies {
-		proxies[i] = devtest.NewProxy(t, srv.Addr())
+		proxies[i] = relay.New(t, srv.Addr())
 	}
-	a := newArenaOn(t, kinds, func(i int) string { return proxies[i].URL() })
+	a := newArenaOn(t, kinds, func(i int) string { return "nats://" + proxies[i].Addr() })
 	a.server = srv
 	for i, p := range proxies {
 		a.hosts[hostID(i)].proxy = p
@@ -369,7 +370,7 @@ func (a *arena) overlaps() (found []string, shortest time.Duration) {
 			gap := time.Duration(r.first - last)
 			shortest = min(shortest, gap)
 			if gap <= 0 {
-				found = append(found, fmt.Sprintf("a program of before ran until %v after that of term %d (%s, %s) had begun", -gap, term, r.id, r.kind))
+				found = append(found, fmt.Sprintf("an earlier program ran until %v after the program of term %d (%s, %s) had started", -gap, term, r.id, r.kind))
 			}
 		}
 		last = max(last, r.last)
@@ -411,7 +412,7 @@ func (a *arena) awaitTerm(after uint64) (term uint64, r *leadership) {
 // seen.
 func (a *arena) whole(r *leadership) bool { return r.kind != forking || len(r.pids) == 3 }
 
-// story is what the hosts said last.
+// story is the hosts' last output.
 func (a *arena) story() string {
 	var b strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(a.hosts)) {
@@ -426,8 +427,8 @@ type host struct {
 	id    string
 	kind  kind
 	url   string
-	proxy *devtest.Proxy
-	// What it runs with, if not as the others do.
+	proxy *relay.Relay
+	// How it runs, if not as the others do.
 	program string              // that is leader run
 	command []string            // for leader run to run
 	flags   []string            // of leader run
@@ -586,9 +587,9 @@ func (a *arena) finish(seen map[string]int) {
 	}
 }
 
-// The program under leader run is this test's executable, told so by its
-// environment. Without arguments it is the program; leader run and its guard
-// have some, and the same environment.
+// The program under leader run is this test's executable, as its environment
+// requests. Without arguments it is the program; leader run and its guard have
+// some, and the same environment.
 const (
 	kindVariable = "TRIAL_PROGRAM" // one of the kinds
 	logVariable  = "TRIAL_LOG"     // the file that all programs append to
@@ -601,7 +602,7 @@ type kind string
 const (
 	plain    kind = "plain"    // ends soon after SIGTERM
 	stubborn kind = "stubborn" // ignores SIGTERM
-	forking  kind = "forking"  // ends, and leaves two behind that ignore SIGTERM: one in its group, one orphaned in a session of its own
+	forking  kind = "forking"  // ends, and leaves two behind that ignore SIGTERM: one in its group, one orphaned in a new session
 	foreign  kind = "foreign"  // becomes root's, by a file that is setuid, and ignores SIGTERM
 )
 
@@ -617,8 +618,8 @@ func sharedNow() int64 {
 	return ts.Nano()
 }
 
-// actAsProgram runs as the program if the environment says so, and reports
-// whether it does.
+// actAsProgram runs as the program if the environment requests that, and
+// reports whether it does.
 func actAsProgram() bool {
 	k, part := kind(os.Getenv(kindVariable)), os.Getenv(partVariable)
 	if k == "" || len(os.Args) > 1 {
@@ -664,8 +665,8 @@ func beatOn(k kind, part string) {
 		return
 	}
 	sign := func() {
-		// One write for each line, which O_APPEND keeps whole. What counts is
-		// when the clock was read: then the process ran.
+		// Write each line in a single call, which O_APPEND keeps whole. The
+		// time of reading the clock counts: then the process ran.
 		fmt.Fprintf(log, "%d %s %s %d %s %s\n", sharedNow(), os.Getenv("LEADER_TERM"), os.Getenv("LEADER_ID"), os.Getpid(), k, part)
 	}
 	ticks := time.NewTicker(beat)
@@ -717,8 +718,8 @@ const (
 	// unending is the lease of a leader that is to keep it however busy the
 	// machine is.
 	unending = time.Minute
-	// ending is that of a leader whose lease is to run out, and not before it
-	// is cut off.
+	// ending is the TTL of a leader whose lease is to run out, and not before
+	// it is cut off.
 	ending = 3 * time.Second
 )
 
@@ -732,7 +733,7 @@ func newStage(t *testing.T) stage {
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: a file that is setuid for root is for root to make; run this test as root")
 	}
-	dir, err := os.MkdirTemp("", "leader-credentials-") //nolint:usetesting // other users cannot enter that of t.TempDir
+	dir, err := os.MkdirTemp("", "leader-credentials-") //nolint:usetesting // other users cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -770,13 +771,14 @@ func copyFile(t *testing.T, to, from string, mode os.FileMode) {
 	}
 }
 
-// host is a leader run of nobody's, whose program starts the setuid file. A
-// shell stands between them: what the file is cannot be seen beforehand.
+// host is a leader run as the user nobody, whose program starts the setuid
+// file. A shell runs between them, so that the file cannot be examined
+// beforehand.
 func (s stage) host(t *testing.T, srv *devtest.Server) *host {
 	t.Helper()
-	proxy := devtest.NewProxy(t, srv.Addr())
+	proxy := relay.New(t, srv.Addr())
 	return &host{
-		id: "foreign", kind: foreign, url: proxy.URL(), proxy: proxy, program: s.command,
+		id: "foreign", kind: foreign, url: "nats://" + proxy.Addr(), proxy: proxy, program: s.command,
 		command: []string{"/bin/sh", "-c", s.setuid + " & wait"}, as: &syscall.Credential{Uid: nobody, Gid: nobody},
 	}
 }
@@ -791,8 +793,8 @@ func newForeign(t *testing.T, cgroup *os.File, lease time.Duration) (a *arena, l
 	leads = s.host(t, a.server)
 	leads.cgroup, leads.lease = cgroup, lease
 	// The bucket is the test's own: nobody led in one of its name before. A
-	// host that waits for a lease because of that would hide who waits for one
-	// in vain.
+	// host that waits for a lease because of that would hide a host that waits
+	// for one without success.
 	leads.flags = []string{"--grace", "off"}
 	if cgroup == nil {
 		leads.flags = append(leads.flags, "--cgroup", "off")
@@ -840,7 +842,7 @@ func (r *leadership) kill() {
 
 func (h *host) awaitSaid(what string) {
 	h.a.t.Helper()
-	h.a.await(h.id+" says "+what, func() bool { return strings.Contains(h.said.tail(), what) })
+	h.a.await(h.id+" prints "+what, func() bool { return strings.Contains(h.said.tail(), what) })
 }
 
 // stepDown asks the leader to leave, and does not wait for it.
@@ -855,7 +857,7 @@ func (a *arena) stepDown() {
 // nobodyLeads is the exit status of step-down where the term is over already.
 const nobodyLeads = 4
 
-// revision is that of the group's record.
+// revision is the revision of the group's record.
 func (a *arena) revision() uint64 {
 	a.t.Helper()
 	nc, js := devtest.Connect(a.t, a.server.URL())
@@ -903,7 +905,7 @@ func (a *arena) writes() iter.Seq[inspect.Record] {
 func TestAProcessOfAnotherUserIsNamedWhileTheTermLasts(t *testing.T) {
 	a, leads, _, r := newForeign(t, nil, unending)
 	leads.awaitSaid(fmt.Sprintf(`process %d ("setuid-helper", uid 0) could not be ended when the term is over`, r.helper()))
-	// Who tells it to end is told, too, why it does not.
+	// The user who asks it to end also learns why it does not.
 	leads.signal(syscall.SIGTERM)
 	leads.awaitSaid(fmt.Sprintf(`process %d ("setuid-helper", uid 0) cannot be ended: uid 65534`, r.helper()))
 	r.kill()
@@ -954,18 +956,17 @@ func TestAHookOfAnotherUserIsWaitedForAndNamed(t *testing.T) {
 	h.awaitEnd()
 }
 
-// Of a host that is cut off the lease runs out, whatever it does. What is left
-// to do is to say so, and not to begin anew beside what is left of the last
-// term.
+// Of a host that is cut off the lease runs out, whatever it does. It can only
+// report that, and must not start again beside the leftovers of the last term.
 func TestAHostWhoseProgramLivesOnDoesNotLeadAgain(t *testing.T) {
 	a, leads, waits, r := newForeign(t, nil, ending)
 	term, _ := a.latest()
-	leads.proxy.Hold(devtest.ToServer, devtest.ToClient)
+	leads.proxy.Hold(relay.ToServer, relay.ToClient)
 	leads.awaitSaid("THE LEASE HAS RUN OUT while process " + strconv.Itoa(r.helper()))
 	term, _ = a.awaitTerm(term)
 	leads.proxy.Resume()
 	waits.kill()
-	// Nobody else is there, and its lease runs out; twice that is the trial's
+	// No other host is there, and its lease runs out; twice that is the trial's
 	// own length.
 	a.rest(2 * ending)
 	a.look()
@@ -976,7 +977,7 @@ func TestAHostWhoseProgramLivesOnDoesNotLeadAgain(t *testing.T) {
 	if _, by := a.awaitTerm(term); by.id != "foreign" {
 		t.Errorf("%s leads", by.id)
 	}
-	leads.awaitSaid("what could not be ended has ended by itself")
+	leads.awaitSaid("processes that could not be ended have ended by themselves")
 }
 
 func TestAProgramThatCouldNotBeEndedIsRefused(t *testing.T) {
@@ -1007,9 +1008,9 @@ func TestAProgramThatCouldNotBeEndedIsRefused(t *testing.T) {
 			defer cancel()
 			cmd := exec.CommandContext(ctx, s.command, append(args, "--", c.runs)...)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.as, Gid: c.as}}
-			said, _ := cmd.CombinedOutput() // the status tells
+			said, _ := cmd.CombinedOutput() // see the exit status
 			if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(said), c.says) {
-				t.Errorf("exit status %d, want %d, and that it says %q:\n%s", code, c.code, c.says, said)
+				t.Errorf("exit status %d, want %d and the output %q:\n%s", code, c.code, c.says, said)
 			}
 		})
 	}
@@ -1081,7 +1082,7 @@ func runsIn(t *testing.T, dir string) []string {
 func TestACgroupEndsWhatMayNotBeSignalled(t *testing.T) {
 	for name, strike := range map[string]func(a *arena, leads *host){
 		"the term is over":              func(a *arena, _ *host) { a.stepDown() },
-		"the host is cut off":           func(_ *arena, leads *host) { leads.proxy.Hold(devtest.ToServer, devtest.ToClient) },
+		"the host is cut off":           func(_ *arena, leads *host) { leads.proxy.Hold(relay.ToServer, relay.ToClient) },
 		"the guard is killed":           func(_ *arena, leads *host) { leads.signalGuard(syscall.SIGKILL) },
 		"the candidate is killed":       func(_ *arena, leads *host) { leads.kill() },
 		"the guard hangs, all are gone": func(_ *arena, leads *host) { leads.signalGuard(syscall.SIGSTOP); leads.proxy.Cut() },

@@ -41,7 +41,7 @@ func startRun(t *testing.T, url string, flags []string, script string) *running 
 	return startRunOn(t, append([]string{"--server", url}, flags...), script)
 }
 
-// startRunOn is startRun with flags that say where the elections are.
+// startRunOn is startRun with flags that name where the elections are.
 func startRunOn(t *testing.T, flags []string, script string) *running {
 	t.Helper()
 	args := append([]string{"run", "jobs"}, flags...)
@@ -133,18 +133,18 @@ func (r *running) end() (rest []string, code int) {
 	for l := range r.lines {
 		rest = append(rest, l)
 	}
-	_ = r.cmd.Wait() // the status tells
+	_ = r.cmd.Wait() // see the exit status
 	return rest, r.cmd.ProcessState.ExitCode()
 }
 
-// awaitSaid waits until leader run has said something.
+// awaitSaid waits until leader run has printed something.
 func (r *running) awaitSaid(what string) {
 	r.t.Helper()
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()
 	for end := time.Now().Add(patience); !strings.Contains(r.said(), what); <-pause.C {
 		if time.Now().After(end) {
-			r.t.Fatalf("leader run never says %q:\n%s", what, r.said())
+			r.t.Fatalf("leader run never prints %q:\n%s", what, r.said())
 		}
 	}
 }
@@ -236,17 +236,18 @@ func TestTheProgramOfANestedRunKnowsItsOwnTerm(t *testing.T) {
 	_, _, stderr = execute(t, outer, "run", "jobs", "--server", url, "--id", "b", "--bucket", "mine",
 		"--on-promote", hook, "--on-demote", hook, "--label", hook, "--", "true")
 	if !strings.Contains(stderr, "hook follower jobs b .\n") || !strings.Contains(stderr, "hook leader jobs b ") || strings.Contains(stderr, "outer") {
-		t.Errorf("the hooks said:\n%s", stderr)
+		t.Errorf("the hooks printed:\n%s", stderr)
 	}
 }
 
-func TestTheProgramHasNoFilesOfOurs(t *testing.T) {
+func TestTheProgramInheritsNoFilesOfRun(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("they are listed in /proc")
 	}
-	// What this test itself has inherited, the program may have, too. It need
-	// not: a guard has its own files where those of the lowest numbers were.
+	// The program may have the files that this test itself has inherited. It
+	// need not: a guard has its own files where the files of the lowest numbers
+	// were.
 	const script = "ls -l /proc/self/fd"
 	out, err := exec.Command("sh", "-c", script).Output()
 	if err != nil {
@@ -260,12 +261,12 @@ func TestTheProgramHasNoFilesOfOurs(t *testing.T) {
 		}
 	}
 	if len(lines) < 4 { // the first line, and the standard files
-		t.Errorf("the program said %q", lines)
+		t.Errorf("the program printed %q", lines)
 	}
 }
 
 // Names of files may be of any bytes. The parser of the command line does not
-// keep those of arguments by itself.
+// keep the bytes of arguments by itself.
 func TestTheProgramGetsItsArgumentsAndVariablesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	const raw = "a\xff\xc3b" // which is no UTF-8
@@ -277,8 +278,8 @@ func TestTheProgramGetsItsArgumentsAndVariablesAsTheyAre(t *testing.T) {
 	}
 }
 
-// openFiles returns what ls says of each open file but the standard ones and
-// the directory that it reads: its number and what it is.
+// openFiles returns the output of ls on each open file but the standard ones
+// and the directory that it reads: its number and what it is.
 func openFiles(lines []string) (files []string) {
 	for _, l := range lines {
 		before, target, ok := strings.Cut(l, " -> ")
@@ -354,7 +355,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	}{{syscall.SIGUSR1, "one"}, {syscall.SIGHUP, "hup"}, {syscall.SIGTERM, "over"}} {
 		r.signal(c.sig)
 		if l := r.line(); l != c.want {
-			t.Errorf("%v: the program says %q", c.sig, l)
+			t.Errorf("%v: the program prints %q", c.sig, l)
 		}
 	}
 	if _, code := r.end(); code != 5 {
@@ -362,8 +363,8 @@ func TestSignalsArePassedOn(t *testing.T) {
 	}
 }
 
-// Whoever starts leader run by nohup, or in the background of a script, means
-// that it lives on, and so does its program.
+// A user who starts leader run by nohup, or in the background of a script,
+// wants it to live on, and its program, too.
 func TestASignalThatWasIgnoredAtTheStartIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
@@ -375,7 +376,7 @@ func TestASignalThatWasIgnoredAtTheStartIsLeftAlone(t *testing.T) {
 	r := start("a")
 	for _, want := range []string{"up", "ignored"} { // by what the program starts, too
 		if l := r.line(); l != want {
-			t.Fatalf("the program says %q", l)
+			t.Fatalf("the program prints %q", l)
 		}
 	}
 	standby := start("b")
@@ -385,16 +386,16 @@ func TestASignalThatWasIgnoredAtTheStartIsLeftAlone(t *testing.T) {
 		r.signal(sig)
 		r.signal(syscall.SIGUSR1)
 		if l := r.line(); l != "one" {
-			t.Errorf("after %v the program says %q", sig, l)
+			t.Errorf("after %v the program prints %q", sig, l)
 		}
 	}
 	r.signal(syscall.SIGTERM)
 	if l := standby.line(); l != "up" {
-		t.Errorf("the program of the standby says %q", l)
+		t.Errorf("the program of the standby prints %q", l)
 	}
 }
 
-// What a broken connection raises is nothing to the program, nor to leader run.
+// A broken connection's signal means nothing to the program, nor to leader run.
 func TestASignalOfABrokenConnectionIsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	r := startRun(t, devtest.Serve(t), nil, `trap 'echo on' USR1; trap 'echo pipe' PIPE; echo up; while :; do sleep 0.05; done`)
@@ -405,12 +406,12 @@ func TestASignalOfABrokenConnectionIsNotPassedOn(t *testing.T) {
 	for range 5 {
 		r.signal(syscall.SIGUSR1)
 		if l := r.line(); l != "on" {
-			t.Fatalf("the program says %q", l)
+			t.Fatalf("the program prints %q", l)
 		}
 	}
 }
 
-func TestAProgramThatIsToldToEndHasTheTimeItNeeds(t *testing.T) {
+func TestProgramThatIsAskedToEndHasTheTimeItNeeds(t *testing.T) {
 	t.Parallel()
 	// 5 s, which is longer than the lease and the stop-timeout. The lease is that
 	// long, since a stalled machine renews none.
@@ -433,8 +434,8 @@ func TestAHostThatDoesNotLeadEndsAtOnce(t *testing.T) {
 	first := startRun(t, url, []string{"--id", "a"}, "echo up; sleep 600")
 	first.line()
 	second := startRun(t, url, []string{"--id", "b"}, "echo up; sleep 600")
-	// Who looks at a host on which nothing runs is told why.
-	second.awaitSaid(`leader: standing for jobs as "b"`)
+	// A user who looks at a host on which nothing runs can read why.
+	second.awaitSaid(`leader: campaigning for jobs as "b"`)
 	second.awaitSaid(`leader: waiting: "a" leads jobs in term `)
 	second.signal(syscall.SIGTERM)
 	if rest, code := second.end(); code != 128+15 || len(rest) > 0 {
@@ -470,7 +471,7 @@ func TestNoHookOutlivesALeaderRunThatIsKilled(t *testing.T) {
 	awaitGone(t, pid)
 }
 
-// What leader run is let in by is none of its program's business.
+// The credentials of leader run are not for its program.
 func TestProgramsDoNotInheritCredentials(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
@@ -491,7 +492,7 @@ func TestProgramsDoNotInheritCredentials(t *testing.T) {
 		}
 	}
 	if !strings.Contains(out, "LEADER_TERM=") {
-		t.Errorf("the program is not told of its term: %s", out)
+		t.Errorf("the program does not get its term: %s", out)
 	}
 
 	code, out, said = execute(t, env, append(append(args, "--pass-credentials"), program...)...)
@@ -502,7 +503,7 @@ func TestProgramsDoNotInheritCredentials(t *testing.T) {
 	}
 }
 
-func TestAStandbyIsReadyAndSaysWhoLeads(t *testing.T) {
+func TestStandbyIsReadyAndNamesTheLeader(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
 	first := startRun(t, url, []string{"--id", "a", "--address", "10.0.0.1:80"}, "echo up; sleep 600")
@@ -521,8 +522,8 @@ func TestTheSuccessorWaitsForTheLastProgramToEnd(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
 	log := filepath.Join(t.TempDir(), "log")
-	// One that takes its time after SIGTERM, and a helper of its own that has
-	// to be killed. The time for it is eighteen times what it takes.
+	// A program that takes its time after SIGTERM, and its helper that has to
+	// be killed. The time for it is eighteen times what it takes.
 	first := startRun(t, url, []string{"--id", "a", "--stop-timeout", "9s"},
 		`(trap "" TERM; while :; do echo helper >> `+log+`; sleep 0.01; done) & trap 'sleep 0.5; echo over >> `+log+`; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
 	first.line()
@@ -636,7 +637,7 @@ func TestSlotsRunTheProgramOnSoManyHosts(t *testing.T) {
 		case l := <-lines:
 			f := strings.Fields(l)
 			if len(f) != 4 || f[1] != "2" || f[2] != "jobs."+f[0] {
-				t.Fatalf("the program says %q", l)
+				t.Fatalf("the program prints %q", l)
 			}
 			return f[0], f[3]
 		case <-time.After(patience):
@@ -651,7 +652,7 @@ func TestSlotsRunTheProgramOnSoManyHosts(t *testing.T) {
 	if ids[0] == ids[1] || slots[0] == slots[1] {
 		t.Fatalf("slots %q on hosts %q", slots, ids)
 	}
-	// Whoever leaves makes room for the third, in its slot.
+	// A host that leaves makes room for the third, in its slot.
 	hosts[ids[0]].signal(syscall.SIGTERM)
 	slot, id := next()
 	if slot != slots[0] || slices.Contains(ids, id) {
@@ -672,7 +673,7 @@ func TestAHostHasOneSlotAtTheMost(t *testing.T) {
 	}
 }
 
-// What a killed process left is no second one: its lease ends.
+// The leftover record of a killed process is not a second host: its lease ends.
 func TestAHostThatComesBackTakesAnotherSlot(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
@@ -682,7 +683,7 @@ func TestAHostThatComesBackTakesAnotherSlot(t *testing.T) {
 	first.signal(syscall.SIGKILL)
 	second := startRun(t, url, flags, told+"sleep 600")
 	if f := strings.Fields(second.line()); len(f) != 4 {
-		t.Errorf("the program says %q", f)
+		t.Errorf("the program prints %q", f)
 	}
 }
 
@@ -744,7 +745,7 @@ func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What it has started ends with it, and not with the program, whose
+	// The hook's processes end with it, and not with the program, whose
 	// leftovers are cleared away.
 	awaitGone(t, pid)
 	r.signal(syscall.SIGTERM)
@@ -784,8 +785,8 @@ func TestACheckThatFailsHandsOver(t *testing.T) {
 }
 
 // Three failures in a row bar a host, and the first of them may come when the
-// program has long begun.
-func TestAHostDoesNotStandBeforeItsCheckHasPassed(t *testing.T) {
+// program has long been running.
+func TestHostWaitsForItsFirstPassedCheck(t *testing.T) {
 	t.Parallel()
 	for _, slots := range []string{"1", "2"} {
 		log := filepath.Join(t.TempDir(), "log")
@@ -825,7 +826,8 @@ func TestProcess1LeavesNoZombies(t *testing.T) {
 	if out, err := exec.Command(unshare, append(space, "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no namespace of processes to be had: %v: %s", err, out)
 	}
-	// Orphans of a hook are ours, those of the program its guard's.
+	// Orphans of a hook belong to leader run, orphans of the program to its
+	// guard.
 	const orphans = `(sleep 0.01 &) ; (sleep 0.01 &)`
 	cmd := command(t, nil, "run", "jobs", "--server", devtest.Serve(t), "--on-promote", orphans, "--",
 		"sh", "-c", orphans+`; sleep 0.5; grep -l ') Z ' /proc/[0-9]*/stat; readlink /proc/1/exe; exit 9`)
@@ -833,15 +835,15 @@ func TestProcess1LeavesNoZombies(t *testing.T) {
 	cmd.Path = unshare
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
-	_ = cmd.Run() // the status tells
+	_ = cmd.Run() // see the exit status
 	if code := cmd.ProcessState.ExitCode(); code != 9 || strings.TrimSpace(out.String()) != program {
 		t.Errorf("exit status %d, stdout %q, stderr %q", code, out.String(), stderr.String())
 	}
 }
 
-// A pause is no failure, but who looks at a host on which nothing runs has to
-// hear of it.
-func TestAHostThatWaitsForTheEndOfAPauseSaysSo(t *testing.T) {
+// A pause is not a failure, but a user who looks at a host on which nothing
+// runs has to learn of it.
+func TestHostThatWaitsForTheEndOfAPauseReportsIt(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
 	env := []string{"NATS_URL=" + url}
@@ -865,8 +867,7 @@ func TestAHostThatWaitsForTheEndOfAPauseSaysSo(t *testing.T) {
 	}
 }
 
-// What the library has to say stands among the command's own words, as one of
-// them.
+// The library's messages appear among the command's own, in the same form.
 func TestRunSpeaksWithOneVoice(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
@@ -962,8 +963,8 @@ func keyed(t *testing.T, audience string) (file string, v *proof.Verifier) {
 	return file, v
 }
 
-// The program reads its proof from a file, in which another one stands by and
-// by; one that verifies has the group's public keys and no server.
+// The program reads its proof from a file, in which another one appears in
+// time; a program that verifies has the group's public keys and no server.
 func TestTheProgramHasAProofThroughoutItsTerm(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)

@@ -80,7 +80,8 @@ func TestTransferHandsOverToTheNamedCandidate(t *testing.T) {
 	if r, _ := l.steer(0, "transfer", steered, "--to", "c", "-y"); r.To == nil || r.To.ID != "c" || r.Reason != leader.ReasonTransferred {
 		t.Errorf("%+v", r)
 	}
-	// What is wanted is so already: a script that asks for it has succeeded.
+	// The group is in the requested state already: a script that asks for it
+	// has succeeded.
 	term := l.asked().Leader.Term
 	same, stderr := l.steer(0, "transfer", steered, "--to", "c", "-y")
 	if same.Outcome != "nothing-asked" || same.To == nil || same.To.ID != "c" || !strings.Contains(stderr, `leads group "reports" already`) {
@@ -97,7 +98,7 @@ func TestTransferHandsOverToTheNamedCandidate(t *testing.T) {
 
 // A name that nobody has costs the group its leader for the head start that
 // nobody takes.
-func TestTransferToWhoDoesNotStandIsRefused(t *testing.T) {
+func TestTransferToAnUnknownCandidateIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	for _, id := range []string{"a", "b"} {
@@ -105,7 +106,7 @@ func TestTransferToWhoDoesNotStandIsRefused(t *testing.T) {
 	}
 	// The roll call waits for a second at most, which a busy machine may
 	// take to answer: hence again.
-	l.until("the one that is missing is said to be", func() error {
+	l.until("the missing candidate is reported", func() error {
 		code, out, stderr := runProgram(t, []string{"NATS_URL=" + l.url}, "transfer", steered, "--to", "bb", "-y", "--timeout", "60s")
 		if code != 4 || out != "" || !strings.Contains(stderr, `no candidate "bb" answers the roll call; "a" and "b" do`) || !strings.Contains(stderr, "--force") {
 			return fmt.Errorf("exit status %d, stdout %q, stderr %q", code, out, stderr)
@@ -118,7 +119,7 @@ func TestTransferToWhoDoesNotStandIsRefused(t *testing.T) {
 	if r, stderr := l.steer(1, "transfer", steered, "--to", "bb", "-y", "--force"); r.Outcome != "other-successor" || !strings.Contains(stderr, `"bb"`) {
 		t.Errorf("%+v, stderr %q", r, stderr)
 	}
-	l.until("one that is there is not said to be missing", func() error {
+	l.until("a candidate that is there is not reported missing", func() error {
 		other := "a"
 		if s := l.asked(); s.Leader.ID == "a" {
 			other = "b"
@@ -170,7 +171,7 @@ func TestNothingIsAskedWhereNobodyCanConfirm(t *testing.T) {
 	}
 }
 
-func TestNobodyToAskHasItsExitStatus(t *testing.T) {
+func TestMissingLeaderHasItsExitStatus(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	out, stderr := l.run(4, "step-down", "nobodys", "-y")
@@ -217,7 +218,7 @@ func (l *readLab) mute() {
 	nc.Close()
 }
 
-func TestRequestThatIsNotObeyedStandsUntilItIsWithdrawn(t *testing.T) {
+func TestUnansweredRequestLastsUntilItIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	l.mute()
@@ -304,9 +305,9 @@ func TestVacateEndsTheRecordOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// vacate ends the record of a leader that lives. What that one renews between
-// the program's look and its write is left alone, as it should be, and the
-// program looks once more.
+// vacate ends the record of a live leader. A renewal between the program's look
+// and its write is left alone, as it should be, and the program looks once
+// more.
 func (l *readLab) vacate() (r steer.Result, stderr string) {
 	l.t.Helper()
 	args := []string{"vacate", steered, "-y", "--force", "--timeout", "60s", "-o", "json"}
@@ -328,7 +329,7 @@ func TestVacateLeavesALeaderThatLives(t *testing.T) {
 	a := l.stand(steered, "a")
 	term := a.Status().Term
 	_, stderr := l.run(1, "vacate", steered, "-y")
-	// A renewal between the two looks is told otherwise.
+	// A renewal between the two looks is reported in other words.
 	renews := strings.Contains(stderr, `"a" renews`) || strings.Contains(stderr, `by "a"`)
 	if !renews || !strings.Contains(stderr, "leader step-down reports") {
 		t.Errorf("stderr %q", stderr)

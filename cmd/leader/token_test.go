@@ -139,7 +139,7 @@ func TestKeygenKeepsWhatIsThere(t *testing.T) {
 	if after, err := os.ReadFile(keys); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("the set changed: %s, %v", after, err)
 	}
-	// What holds something else is not written over.
+	// A file with other content is not overwritten.
 	if code, _, stderr := runProgram(t, nil, "token", "keygen", "--key", keys, "--keys", key); code != 1 || !strings.Contains(stderr, "unusable key") {
 		t.Errorf("exit status %d, %s", code, stderr)
 	}
@@ -178,7 +178,7 @@ func TestWrongUsageOfProofsIsRefused(t *testing.T) {
 	}
 }
 
-// What the command signs is what the package does.
+// The command signs as the package does.
 func TestSignedProofHasTheDigestAndNotTheToken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,13 +11,13 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 )
 
-// helpCommand is --help as a word. What it is given is parsed as the command
-// that it names: see asHelp.
+// helpCommand is --help as a word. Its arguments are parsed as the command that
+// it names: see asHelp.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"The command. Without one, all are listed."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (helpCommand) Help() string {
 	return `Shows the help of a command, as --help after it does.
 
@@ -34,7 +34,7 @@ func (helpCommand) Run() error {
 	return fmt.Errorf("%w: help: must be the first word", app.ErrUsage)
 }
 
-// asHelp returns the command line that leader help stands for.
+// asHelp returns the command line that leader help represents.
 func asHelp(args []string) []string {
 	if len(args) == 0 || args[0] == "help" && len(args) == 1 {
 		return []string{"--help"}
@@ -45,7 +45,7 @@ func asHelp(args []string) []string {
 	return args
 }
 
-// errMisplaced returns an error if a flag stands after the program of leader
+// errMisplaced returns an error if a flag comes after the program of leader
 // run, without -- before it. A flag that both know would silently be taken from
 // the program.
 func errMisplaced(model *kong.Application, args []string) error {
@@ -59,7 +59,7 @@ func errMisplaced(model *kong.Application, args []string) error {
 			for i, s := range fixed {
 				fixed[i] = quoted(s)
 			}
-			return fmt.Errorf("%s stands after the program: write -- before it, and what follows is the program's\n  leader %s",
+			return fmt.Errorf("%s comes after the program: write -- before the program, and all that follows is the program's\n  leader %s",
 				word, strings.Join(fixed, " "))
 		}
 	}
@@ -72,7 +72,8 @@ func findCommand(all *kong.Node, name string) *kong.Node {
 
 func isFlag(word string) bool { return strings.HasPrefix(word, "-") && word != "-" }
 
-// afterGroup returns where the second argument that is no flag's stands.
+// afterGroup returns the index of the second argument that does not belong to a
+// flag.
 func afterGroup(node *kong.Node, args []string) int {
 	seen := 0
 	for i := 1; i < len(args); i++ {

@@ -29,7 +29,7 @@ const (
 type lab struct {
 	t      *testing.T
 	st     *memstore.Store
-	stored map[string]time.Time // when the server stored a group's record, as far as it says
+	stored map[string]time.Time // when the server stored a group's record, if it reports that
 	s      *server
 	h      http.Handler
 }
@@ -91,7 +91,7 @@ func (l *lab) ask(want int, method, path, body string) string {
 	return string(got)
 }
 
-// A client is one that the agent stands for.
+// A client is a client that has a candidate on the agent.
 type client struct {
 	*lab
 
@@ -109,7 +109,7 @@ func (l *lab) campaign(id, more string) *client {
 	return c
 }
 
-// take sends a request, whose answer tells how long the client is trusted.
+// take sends a request, whose answer contains how long the client is trusted.
 func (c *client) take(want int, method, path, body string) {
 	c.t.Helper()
 	sent := time.Now()
@@ -149,7 +149,7 @@ func (c *client) lead() {
 // after returns later, in virtual time.
 func after(d time.Duration) { <-time.After(d) }
 
-// rival has another candidate of the group stand.
+// rival starts another candidate of the group.
 func (l *lab) rival() *rival {
 	l.t.Helper()
 	r := &rival{led: make(chan time.Time, 1)}
@@ -207,7 +207,7 @@ func TestTrustEndsWithTheWindowAndWithTheClientsLease(t *testing.T) {
 		before := short.until
 		short.take(http.StatusOK, http.MethodGet, short.path, "")
 		if short.until.After(before) {
-			t.Errorf("a status, which is no keepalive, moved the end of the trust by %v", short.until.Sub(before))
+			t.Errorf("a status, which is not a keepalive, moved the end of the trust by %v", short.until.Sub(before))
 		}
 	})
 }
@@ -302,7 +302,7 @@ func TestResignationHandsOverAtOnceWhenTheWorkHasStopped(t *testing.T) {
 		if c.Trust != 0 || c.Term != 0 || c.StoppingTerm != 0 {
 			t.Errorf("after the resignation: %+v, %+v", c.status, c.times)
 		}
-		// It stands on, and leads again when the other leaves.
+		// It remains a candidate, and leads again when the other leaves.
 		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +310,7 @@ func TestResignationHandsOverAtOnceWhenTheWorkHasStopped(t *testing.T) {
 	})
 }
 
-// A client that says that it has stopped is trusted no more, also while the
+// A client that reports that it has stopped is trusted no more, also while the
 // term runs on until the resignation is heard.
 func TestNothingIsGrantedAfterTheWordThatTheWorkHasStopped(t *testing.T) {
 	t.Parallel()
@@ -334,8 +334,8 @@ func TestNothingIsGrantedAfterTheWordThatTheWorkHasStopped(t *testing.T) {
 	})
 }
 
-// Otherwise the agent would lead on for a client that has stopped, and that is
-// never told to begin again.
+// Otherwise the agent would lead on for a client that has stopped, and that
+// never gets a new term.
 func TestAResignationThatIsRefusedEndsNothing(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
@@ -363,7 +363,7 @@ func TestAClientHandsOverToTheSuccessorThatItNames(t *testing.T) {
 	})
 }
 
-// What is wrong with a request is no defect of the agent, nor of its store.
+// A faulty request is not a defect of the agent, nor of its store.
 func TestAnAudienceThatNoProofMayHaveIsTheClientsMistake(t *testing.T) {
 	t.Parallel()
 	in(t, func(_ *testing.T, l *lab) {
@@ -397,8 +397,8 @@ func TestWordOfATermThatWasNotGivenIsRefused(t *testing.T) {
 	})
 }
 
-// A refusal is an answer, too: what it says of the trust is waited for.
-func TestARefusalSaysForHowLongTheClientMayGoOn(t *testing.T) {
+// A refusal is an answer, too: the agent waits for the trust that it grants.
+func TestRefusalContainsHowLongTheClientMayGoOn(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
 		refused := func(want int, method, path, body string) (p problem) {
@@ -417,7 +417,7 @@ func TestARefusalSaysForHowLongTheClientMayGoOn(t *testing.T) {
 		}
 		p := refused(http.StatusConflict, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(c.Term+1)+`}`)
 		if p.Trust == nil || *p.Trust <= 0 {
-			t.Fatalf("the leader is told %+v", p)
+			t.Fatalf("the leader gets %+v", p)
 		}
 		if until := time.Now().Add(time.Duration(*p.Trust) * time.Millisecond); one.work.granted.Before(until) {
 			t.Errorf("the release waits %v less than the client may go on", until.Sub(one.work.granted))
@@ -434,7 +434,7 @@ func TestARefusalSaysForHowLongTheClientMayGoOn(t *testing.T) {
 	})
 }
 
-func TestAgentSaysThatADeadLeaderLeadsNoMore(t *testing.T) {
+func TestAgentReportsThatADeadLeaderLeadsNoMore(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
 		record := []byte(`{"id":"gone","token":"t","ttl":3000,"term":1,"address":"host"}`)
@@ -477,8 +477,8 @@ func TestAgentThatEndsWaitsForItsClients(t *testing.T) {
 	})
 }
 
-// The library may end a term whose OnPromote has not begun without a call of
-// it, and release: so nothing was to be granted by then.
+// The library may end a term whose OnPromote was not yet called without calling
+// it, and release. So nothing was to be granted by then.
 func TestNothingIsGrantedBeforeTheReleaseWaitsForIt(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
@@ -515,11 +515,11 @@ func TestNothingIsGrantedOnceACandidateIsWithdrawn(t *testing.T) {
 			t.Fatal(err)
 		}
 		one.mu.Lock()
-		one.why = asked // and the stop has not begun
+		one.why = asked // and the stop has not started
 		one.mu.Unlock()
 		c.keep()
 		if c.Trust != 0 || c.Lease != 0 || c.Term != 0 || c.Withdrawn != asked {
-			t.Errorf("told %+v, %+v", c.status, c.times)
+			t.Errorf("got %+v, %+v", c.status, c.times)
 		}
 		one.mu.Lock()
 		one.why = ""
@@ -529,14 +529,14 @@ func TestNothingIsGrantedOnceACandidateIsWithdrawn(t *testing.T) {
 
 // A client on another machine may have a clock that is slower than the agent's
 // by all that both may drift.
-func TestClientWithAClockOfItsOwnIsToldOfLess(t *testing.T) {
+func TestClientWithAnotherClockIsGrantedLess(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
 		l.s.share = (1 - leader.DefaultClockDrift) / (1 + leader.DefaultClockDrift)
 		c := l.campaign("a", `,"lease_ms":1000`)
 		c.lead()
 		if most := int64(819); c.Trust > most || c.Trust < most-10 { // 1000 × 0.9 / 1.1
-			t.Errorf("told of %d ms, want %d of the 1000 that the agent waits", c.Trust, most)
+			t.Errorf("got %d ms, want %d of the 1000 that the agent waits", c.Trust, most)
 		}
 		one, err := l.s.find("g", c.Candidate)
 		if err != nil {

@@ -19,7 +19,7 @@ const (
 	ended    = "ended"    // the election ended by itself
 )
 
-// A candidate is one election that the agent stands in for a client.
+// A candidate is one election in which the agent represents a client.
 //
 // The election's callbacks, the alarm and any number of requests use it at
 // once. mu guards what is below it, and is held for moments only. It also
@@ -30,8 +30,8 @@ type candidate struct {
 	e     leader.Election
 	lease time.Duration // of the client
 	pace  time.Duration // from one keepalive to the next, as is advised
-	// share is how much of what is granted the client is told of: 1 where it
-	// measures by the clock that the agent has.
+	// share is the part of the granted trust that the client is given: 1 where
+	// it measures by the agent's clock.
 	share float64
 	leave chan struct{} // closed when it is withdrawn
 	gone  chan struct{} // closed when all has ended
@@ -41,8 +41,8 @@ type candidate struct {
 	mu       sync.Mutex
 	leaseEnd time.Time
 	alarm    *time.Timer // at the end of the lease
-	why      string      // it is withdrawn, "" while it stands
-	work     *work       // of the term that the client was told of, nil if none
+	why      string      // why the candidate is withdrawn, "" before that
+	work     *work       // of the term that the client knows of, nil if none
 	last     uint64      // the latest such term
 	leader   leader.LeaderInfo
 }
@@ -70,9 +70,9 @@ func (c *candidate) attach(e leader.Election) {
 	})
 }
 
-// start has the election begin, and tells started how that went, whatever
-// happens. Hence the error is set beforehand: follow would wait for good for
-// the word of a start that panicked.
+// start starts the election, and sends its error to started, whatever happens.
+// Hence the error is set beforehand: follow would wait forever for a start that
+// panicked.
 func (c *candidate) start(ctx context.Context, started chan<- error) (err error) {
 	err = leader.ErrPanicked
 	defer func() { started <- err }()
@@ -84,8 +84,8 @@ func (c *candidate) start(ctx context.Context, started chan<- error) (err error)
 
 // lead lasts as long as the client may act: the library releases the record
 // when it has returned. DemoteTimeout does not cut it short, since what is
-// granted is less than a TTL. It tells the client three times: that it may ask
-// for trust, that it is to stop, and that the term is no longer in the way of
+// granted is less than a TTL. It notifies the client three times: when it may
+// ask for trust, when it has to stop, and when the term no longer blocks
 // anything.
 func (c *candidate) lead(ctx context.Context, term leader.Term) {
 	w := &work{ctx: ctx, term: term, stopped: make(chan struct{})}
@@ -133,7 +133,7 @@ func (c *candidate) begin() {
 
 // check is the alarm's: the lease was renewed, or the client is given up. A
 // keepalive does not move the alarm, which would be work for each one: the
-// alarm looks, and sets itself anew.
+// alarm looks, and sets itself again.
 func (c *candidate) check() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,17 +144,17 @@ func (c *candidate) check() {
 	c.withdrawing(silent)
 }
 
-// keep renews the client's lease, while the candidate stands. One that is
-// withdrawn stays so: it may have released already, and its client learns of
-// that from the answer.
+// keep renews the client's lease, unless the candidate is withdrawn. A
+// withdrawn candidate stays so: it may have released already, and its client
+// learns of that from the answer.
 func (c *candidate) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.why != "" {
 		return
 	}
-	// One whose alarm has not rung yet is kept, even if its time has passed: it
-	// was the agent that was late.
+	// A candidate whose alarm has not rung yet is kept, even if its time has
+	// passed: it was the agent that was late.
 	c.leaseEnd = time.Now().Add(c.lease)
 }
 
@@ -199,9 +199,9 @@ type proofAnswer struct {
 	Proof string `json:"proof"`
 }
 
-// sign returns a proof of the present term, which ends with the client's lease
-// besides, and counts as trust that was granted. The client itself is trusted
-// as the answer to any other request grants.
+// sign returns a proof of the current term. The proof ends with the client's
+// lease at the latest, and counts as trust that was granted. The client itself
+// is trusted as the answer to any other request grants.
 func (c *candidate) sign(key proof.Key, audience string, lifetime time.Duration) (a proofAnswer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,10 +219,10 @@ func (c *candidate) sign(key proof.Key, audience string, lifetime time.Duration)
 	return proofAnswer{Term: w.term.Number, Trust: trust.Milliseconds(), Proof: text}, err
 }
 
-// acknowledge takes in that the client's work of a term has stopped. From then
-// on nothing is granted for it. That of an earlier term is no news. A term that
-// never was given is refused, since such a client is mistaken about what it
-// stopped: to release by its word would be a guess.
+// acknowledge records that the client's work of a term has stopped. From then
+// on nothing is granted for the term. An acknowledgement of an earlier term
+// changes nothing. A term that was never granted is refused, since the client
+// is mistaken about what it stopped, and a release would be a guess.
 func (c *candidate) acknowledge(term uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,7 +230,7 @@ func (c *candidate) acknowledge(term uint64) error {
 	case term > c.last:
 		return &failure{
 			status: http.StatusConflict, code: "wrong_term",
-			detail: fmt.Sprintf("stopped_term %d: is no term that this candidate was given; the latest is %d", term, c.last),
+			detail: fmt.Sprintf("stopped_term %d: must be a term that this candidate was given; the latest is %d", term, c.last),
 		}
 	case w != nil && w.term.Number == term && !w.done:
 		w.done = true
@@ -246,10 +246,9 @@ func (c *candidate) present(term uint64) bool {
 	return c.work != nil && c.work.term.Number == term
 }
 
-// withdraw takes the candidate out of the election, for the first reason that
-// is given, in the background: see gone. It does not wait, since a release
-// takes as long as the work and the store do, and drain has more of them to
-// tell.
+// withdraw takes the candidate out of the election in the background (see
+// gone), and keeps the first reason. It does not wait, since a release takes as
+// long as the work and the store do, and drain has more candidates to withdraw.
 func (c *candidate) withdraw(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,7 +268,8 @@ func (c *candidate) withdrawing(why string) {
 	c.news.tell()
 }
 
-// A news is told of changes, by anyone at any time.
+// A news wakes waiting goroutines after changes. It may be called by any
+// goroutine at any time.
 //
 // A channel that is closed reaches any number of streams, none of which it
 // waits for. next is called before the state is looked at, so that no change is
@@ -289,7 +289,7 @@ func (n *news) next() <-chan struct{} {
 	return n.changed
 }
 
-// tell wakes all who wait. It never blocks.
+// tell wakes all waiting goroutines. It never blocks.
 func (n *news) tell() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -299,7 +299,7 @@ func (n *news) tell() {
 	}
 }
 
-// reason returns why the candidate is withdrawn, "" while it stands.
+// reason returns why the candidate is withdrawn, "" if it is not.
 func (c *candidate) reason() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,7 +21,7 @@ type Command struct {
 	app.Target
 	web.Hosts
 
-	Create        bool          `help:"Make the bucket if there is none. That of the default name is made in any case."`
+	Create        bool          `help:"Make the bucket if there is none. The bucket of the default name is made in any case."`
 	Listen        string        `default:"127.0.0.1:9467" placeholder:"ADDRESS" help:"Where programs reach the agent: HOST:PORT, or unix:///PATH."`
 	SocketMode    string        `default:"0600" placeholder:"MODE" help:"The mode of the file of a Unix socket: who may connect."`
 	TokenFile     string        `type:"existingfile" placeholder:"FILE" help:"A file with a token that every request must carry."`
@@ -30,7 +30,7 @@ type Command struct {
 	TTL           time.Duration `name:"ttl" placeholder:"TIME" help:"The length of a lease, for campaigns that leave it out."`
 	Heartbeat     time.Duration `placeholder:"TIME" help:"The time from one renewal to the next, likewise (default: a fifth of --ttl, and without that the profile's)."`
 	Grace         string        `env:"LEADER_GRACE" enum:"auto,on,off" default:"auto" placeholder:"auto" help:"Whether to lead only a lease after the claim: auto (where the bucket may forget, or is new), on, off."`
-	ForeignTTL    time.Duration `name:"foreign-ttl" placeholder:"TIME" help:"How long the record of another program is believed, which does not say for how long its lease is good."`
+	ForeignTTL    time.Duration `name:"foreign-ttl" placeholder:"TIME" help:"How long the record of another program is believed, which does not contain the length of its lease."`
 	MaxCandidates int           `default:"256" placeholder:"N" help:"How many candidates there are at a time; more are refused."`
 	MaxStreams    int           `default:"256" placeholder:"N" help:"How many streams of events there are at a time; more are refused."`
 	ProofKey      string        `placeholder:"FILE" type:"existingfile" help:"Sign proofs for clients that lead, by the key in FILE (leader token keygen)."`
@@ -42,12 +42,12 @@ type Command struct {
 // Help is shown below the flags.
 func (Command) Help() string {
 	return `Stands in elections for programs in any language, which speak HTTP and JSON to it over loopback or a Unix socket: campaign,
-keep alive, resign, watch. docs/agent.md has the safety argument, examples/agent short clients in Python and Node, and
+keep alive, resign, watch. docs/reference/agent.md has the safety argument, examples/agent short clients in Python and Node, and
 /openapi.yaml the description for tools.
 
-Each answer about a candidate says for how long its client may act: trust_for_ms, which counts from the instant before the
+Each answer about a candidate contains how long its client may act: trust_for_ms, which counts from the instant before the
 request was sent, by the client's own clock. A client that is frozen or cut off stops by that clock, and before anybody else leads. The candidate
-of a client that is silent for its lease (lease_ms) is withdrawn. A term is released when its client says that the work has
+of a client that is silent for its lease (lease_ms) is withdrawn. A term is released when its client reports that the work has
 stopped, or when the trust that it was given has run out.
 
 Without --token-file every program that may connect may campaign: on a loopback address those of every user of the machine,
@@ -132,8 +132,8 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return err
 	}
-	// Before the connection, which may wait for a server: what is wrong here
-	// is told at once.
+	// Before the connection, which may wait for a server: a faulty flag is
+	// reported immediately.
 	mode, err := c.socketMode()
 	if err != nil {
 		return fmt.Errorf("%w: --socket-mode: %w", app.ErrUsage, err)
@@ -215,7 +215,7 @@ func (c Command) base() leader.ElectionConfig {
 }
 
 // serve serves until ctx is done and every candidate has ended. Requests are
-// answered until then, since clients have to say that they stopped.
+// answered until then, since clients have to report that they stopped.
 //
 // Hence requests have a context of their own, life, which ends last. When a
 // server fails, the clients hear no more, and stop when their trust has run

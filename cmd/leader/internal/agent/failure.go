@@ -34,10 +34,10 @@ type fault struct {
 // Error is for people.
 func (f *failure) Error() string { return f.code + ": " + f.detail }
 
-// failureOf returns what an error of the library is to a client. Clients act by
+// failureOf converts an error of the library into a client's. Clients act by
 // status and code, in the language of their choice; the text is for people.
-// Retry-After stands where the same request may succeed without anybody's
-// doing.
+// Retry-After is set where the same request may succeed without any
+// intervention.
 func failureOf(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f

@@ -32,7 +32,7 @@ const (
 // A gate lets in requests of programs on this machine, or those that know the
 // token.
 type gate struct {
-	token *[sha256.Size]byte // its hash, so that comparing tells nothing about its length; nil for none
+	token *[sha256.Size]byte // its hash, so that comparing reveals nothing about its length; nil for none
 	// A client reaches the agent by the name of a host, which a web site may
 	// take for its own.
 	named bool
@@ -42,12 +42,11 @@ type gate struct {
 // guard refuses what comes from a browser, through a name that is not this
 // machine's, or without the token. A web page must not steer elections: it may
 // send requests to a loopback address, or have its own name resolve to one, and
-// the browser says in a header where they come from. open lets in without the
-// token.
+// the browser's headers name their origin. open lets in without the token.
 func (g *gate) guard(next http.Handler, open bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Cache-Control", "no-store") // an answer that is given again would grant trust anew
+		h.Set("Cache-Control", "no-store") // a repeated answer would grant trust again
 		h.Set("X-Content-Type-Options", "nosniff")
 		if f := g.refusal(r, open); f != nil {
 			g.count.refuse(f.code)
@@ -58,11 +57,11 @@ func (g *gate) guard(next http.Handler, open bool) http.Handler {
 	})
 }
 
-// refusal returns why a request is not let in, nil if it is. What comes from a
-// browser is refused also with the token: programs do not send these headers.
+// refusal returns why a request is not let in, nil if it is. A browser's
+// request is refused also with the token: programs do not send these headers.
 func (g *gate) refusal(r *http.Request, open bool) *failure {
 	switch {
-	case r.Method == http.MethodHead: // the mux takes it for a GET, and a stream would have nothing to say
+	case r.Method == http.MethodHead: // the mux takes it for a GET, and a stream would have nothing to send
 		return &failure{status: http.StatusMethodNotAllowed, code: "no_route", detail: "HEAD is not answered"}
 	case g.named && g.token == nil && !web.Loopback(r.Host):
 		return &failure{status: http.StatusForbidden, code: "host", detail: "without a token only requests to localhost are answered"}
@@ -74,7 +73,7 @@ func (g *gate) refusal(r *http.Request, open bool) *failure {
 	return nil
 }
 
-// admits reports whether the request bears the token, in a time that tells
+// admits reports whether the request bears the token, in a time that reveals
 // nothing about it. Without a token all are let in.
 func (g *gate) admits(r *http.Request) bool {
 	if g.token == nil {
@@ -85,8 +84,8 @@ func (g *gate) admits(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1 && ok
 }
 
-// readToken reads a token, which stands alone in a file. What could not stand
-// in a header is refused here: no client could ever send it.
+// readToken reads a token, which is the only content of its file. A token that
+// a header cannot contain is refused here: no client could ever send it.
 func readToken(path string) (*[sha256.Size]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -111,11 +110,11 @@ func readToken(path string) (*[sha256.Size]byte, error) {
 // read reads the body of a request, a JSON object, into what v points to. No
 // body is an empty object.
 //
-// Unknown fields are refused, since a name that is mistyped would else be a
-// rule that does not hold: a candidate without its priority, or a resignation
-// without its term. The deadline is taken back when the body is there, since
-// the handler may wait for long, and a read that has timed out would end its
-// request.
+// Unknown fields are refused, since otherwise a mistyped field name would be
+// silently ignored, and a candidate would campaign without its priority, or a
+// resignation would end any term. The deadline is removed when the body has
+// arrived, since the handler may wait for long, and a read that has timed out
+// would end its request.
 func read(w http.ResponseWriter, r *http.Request, v any) error {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(slowBody)) // an error shows when reading

@@ -82,7 +82,7 @@ func TestOnlyProgramsOfThisMachineAreLetIn(t *testing.T) {
 			}
 		}
 		if n := l.s.number(); n != 0 {
-			t.Errorf("%d candidates stand all the same", n)
+			t.Errorf("%d candidates were started all the same", n)
 		}
 		for _, name := range []string{"localhost", "127.0.0.1:9467", "[::1]:9467", "127.8.8.8"} {
 			if status, code := l.refused(http.MethodGet, "/v1/groups", "", host(name)); status != http.StatusOK {
@@ -160,12 +160,12 @@ func TestBodiesAreRefusedWithTheFieldAndItsRule(t *testing.T) {
 			}
 		}
 		if n := l.s.number(); n != 0 {
-			t.Errorf("%d candidates stand all the same", n)
+			t.Errorf("%d candidates were started all the same", n)
 		}
 	})
 }
 
-func TestWhatIsMoreThanThereIsRoomForIsRefused(t *testing.T) {
+func TestCandidatesBeyondTheRoomAreRefused(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
 		c := l.campaign("a", "")
@@ -272,10 +272,10 @@ func TestDefaultsThatNoCandidateCouldHaveAreRefusedAtTheStart(t *testing.T) {
 	}
 }
 
-// short returns a directory whose name leaves room for that of a socket.
+// short returns a directory whose path leaves room for a socket's name.
 func short(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "s") //nolint:usetesting // that of the test is too long for a socket
+	dir, err := os.MkdirTemp("", "s") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,6 +319,6 @@ func TestSocketIsItsOwnersAndTakesThePlaceOfADeadOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := listenUnix(t.Context(), path, 0o600); err == nil {
-		t.Error("a file took the place of which is no socket")
+		t.Error("a file that is not a socket was replaced")
 	}
 }

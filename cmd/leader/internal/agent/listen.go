@@ -19,8 +19,8 @@ const unixScheme = "unix://"
 // socketPath returns the path of a Unix socket that --listen names.
 func socketPath(listen string) (string, bool) { return strings.CutPrefix(listen, unixScheme) }
 
-// checkListen tells what is wrong with --listen. A relative path would depend
-// on where the agent was started, which its clients do not know.
+// checkListen checks --listen. A relative path would depend on where the agent
+// was started, which its clients do not know.
 func checkListen(listen string) error {
 	path, unix := socketPath(listen)
 	switch {
@@ -55,8 +55,8 @@ func wrongListen(where string, err error) error {
 }
 
 // listenUnix listens on a socket that nobody can connect to before it has its
-// mode: it is made in a directory of its own, and moved from there. That also
-// takes the place of a socket that an agent left when it was killed.
+// mode: it is made in a directory that listenUnix creates, and moved from
+// there. That also replaces a socket that an agent left when it was killed.
 func listenUnix(ctx context.Context, path string, mode fs.FileMode) (_ net.Listener, clean func(), err error) {
 	unlock, err := lock(ctx, path)
 	if err != nil {
@@ -135,10 +135,10 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// vacant returns an error if something else than a socket that nobody listens
-// on is there. Only an attempt to connect tells a socket that was left behind
-// from one that is used. In doubt it is used: to take the place of a busy agent
-// would cut off its clients.
+// vacant returns an error if the path has anything except a socket on which
+// nobody listens. Only an attempt to connect distinguishes a socket that was
+// left behind from a socket in use. In doubt it counts as used: replacing a
+// busy agent's socket would cut off its clients.
 func vacant(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -147,7 +147,7 @@ func vacant(ctx context.Context, path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return errors.New("there is a file that is no socket")
+		return errors.New("the path holds a file that is not a socket")
 	}
 	c, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Of agents that begin at one instant, one listens, and the others say that it
-// does.
+// Of agents that start at one instant, one listens, and the others report that
+// it does.
 func TestOneAgentAloneListensOnASocket(t *testing.T) {
 	t.Parallel()
 	const agents = 8

@@ -6,6 +6,6 @@ package agent
 // both may believe that they listen.
 func tryLock(string) (unlock func(), err error) { return func() {}, nil }
 
-// deserted reports whether an error says that nobody listens. Here each is
-// taken for that.
+// deserted reports whether an error means that nobody listens. Here every error
+// counts as that.
 func deserted(error) bool { return true }

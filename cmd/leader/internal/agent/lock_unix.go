@@ -35,7 +35,7 @@ func tryLock(path string) (unlock func(), err error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// named reports whether the name is that of the open file.
+// named reports whether the name refers to the open file.
 func named(f *os.File, name string) bool {
 	own, err := f.Stat()
 	if err != nil {
@@ -45,8 +45,8 @@ func named(f *os.File, name string) bool {
 	return err == nil && os.SameFile(own, now)
 }
 
-// deserted reports whether the error of a connection says that nobody listens.
-// That of one that listens and is busy is another.
+// deserted reports whether the error of a connection means that nobody listens.
+// A busy listener causes another error.
 func deserted(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/leaderprom"
 )
 
-// counters are the agent's own metrics. Those of the elections are those of
-// package leaderprom.
+// counters are the agent's own metrics. Package leaderprom has the metrics of
+// elections.
 type counters struct {
 	withdrawn, refused *prometheus.CounterVec
 	registry           *prometheus.Registry
@@ -26,7 +26,7 @@ func newCounters() (*counters, error) {
 	c := &counters{
 		withdrawn: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "election_agent_withdrawn_candidates_total",
-			Help: "Candidates that stand no more: asked by their client, silent for its lease, draining with the agent, or ended by themselves.",
+			Help: "Candidates that no longer campaign: withdrawn by their client, silent for a lease, drained with the agent, or ended by themselves.",
 		}, []string{"reason"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "election_agent_refused_requests_total",
@@ -63,7 +63,7 @@ func (c *counters) register(all ...prometheus.Collector) error {
 func (c *counters) show(s *server) error {
 	return c.register(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "election_agent_candidates", Help: "Candidates that the agent stands for.",
+			Name: "election_agent_candidates", Help: "Candidates that the agent runs.",
 		}, func() float64 { return float64(s.number()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "election_agent_streams", Help: "Streams of events that are open.",

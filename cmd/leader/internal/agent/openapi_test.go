@@ -189,7 +189,7 @@ func TestObserversSeeWhoLeads(t *testing.T) {
 		after(ttl / 2)
 		follower.keep()
 		if s := follower.status; s.State != "FOLLOWER" || s.Trust != 0 || s.Leader == nil || s.Leader.Leader != "a" || s.Leader.Address != "host:1" {
-			t.Errorf("the follower is told %+v", s)
+			t.Errorf("the follower gets %+v", s)
 		}
 		if _, code := l.refused(http.MethodGet, "/v1/groups/a..b", "", nil); code != "invalid" {
 			t.Errorf("no group's name: %s", code)

@@ -21,7 +21,8 @@ type registry struct {
 	share float64 // as in candidate
 	// open makes an election that has not been started.
 	open func(leader.ElectionConfig) (leader.Election, error)
-	// patience is how long a release may take, besides the wait for the work.
+	// patience is how long a release may take, in addition to the wait for the
+	// work.
 	patience time.Duration
 	count    *counters
 
@@ -35,8 +36,8 @@ type registry struct {
 // A name is what candidates of one agent must not share.
 type name struct{ group, id string }
 
-// add has a candidate stand. The configuration was validated. The lease is that
-// of the client.
+// add starts a candidate. The configuration was validated. The lease is the
+// client's.
 //
 // The candidate is entered before it starts, so that two requests of one name
 // cannot both. It outlives the request that asked for it: a client that is cut
@@ -70,8 +71,8 @@ func (r *registry) add(ctx context.Context, cfg leader.ElectionConfig, lease tim
 // two may be lost.
 const pacing = 4
 
-// enter puts a candidate where it is found. Of two with one name nobody could
-// tell which of them a record names.
+// enter registers a candidate under its name. If two had one name, a record
+// would not identify its candidate.
 func (r *registry) enter(c *candidate) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,14 +83,14 @@ func (r *registry) enter(c *candidate) error {
 	case other != nil:
 		return &failure{
 			status: http.StatusConflict, code: "id_taken", retry: time.Second,
-			detail: fmt.Sprintf("another candidate of this agent stands for %q as %q; one whose client is gone leaves at the end of its lease", c.group, c.id),
-			faults: []fault{{"instance_id", c.id, "must be unlike that of any other candidate of the group"}},
+			detail: fmt.Sprintf("this agent already runs candidate %q of group %q; a candidate whose client is gone leaves at the end of its lease", c.id, c.group),
+			faults: []fault{{"instance_id", c.id, "must differ from the InstanceID of every other candidate of the group"}},
 		}
 	case len(r.byHandle) >= r.most:
 		r.count.refuse("full")
 		return &failure{
 			status: http.StatusServiceUnavailable, code: "full", retry: time.Second,
-			detail: fmt.Sprintf("the agent stands for %d candidates, and not for more (--max-candidates)", r.most),
+			detail: fmt.Sprintf("the agent runs %d candidates, its maximum (--max-candidates)", r.most),
 		}
 	}
 	r.byHandle[c.handle], r.byName[key] = c, c
@@ -98,7 +99,7 @@ func (r *registry) enter(c *candidate) error {
 }
 
 // follow lasts as long as a candidate does. The deferred calls run in this
-// order: the name is free before gone tells so, and gone before the agent may
+// order: the name is free before gone is closed, and gone before the agent may
 // end.
 func (r *registry) follow(ctx context.Context, c *candidate, ttl time.Duration, started <-chan error) {
 	defer r.all.Done()
@@ -110,7 +111,7 @@ func (r *registry) follow(ctx context.Context, c *candidate, ttl time.Duration, 
 		delete(r.byName, name{c.group, c.id})
 	}()
 	if <-started != nil {
-		return // it never stood
+		return // it never campaigned
 	}
 	select {
 	case <-c.leave:
@@ -118,8 +119,8 @@ func (r *registry) follow(ctx context.Context, c *candidate, ttl time.Duration, 
 		c.withdraw(ended)
 	}
 	r.count.withdraw(c.reason())
-	// The work is waited for by OnPromote. What is bounded is the rest, which a
-	// store that is gone must not hold up.
+	// OnPromote waits for the work. The bound applies to the rest, which an
+	// unreachable store must not hold up.
 	_ = c.e.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: ttl + r.patience})
 }
 
@@ -132,7 +133,7 @@ func (r *registry) find(group, handle string) (*candidate, error) {
 	if c == nil || c.group != group {
 		return nil, &failure{
 			status: http.StatusNotFound, code: "no_candidate", trust: new(int64),
-			detail: "there is no such candidate: its client sent no keepalive for its lease, it was withdrawn, or the agent began anew; campaign again",
+			detail: "there is no such candidate: its client sent no keepalive for its lease, it was withdrawn, or the agent restarted; campaign again",
 		}
 	}
 	return c, nil
@@ -153,7 +154,7 @@ func (r *registry) draining() bool {
 }
 
 // drain withdraws every candidate, and returns when all have ended. Clients may
-// go on saying that their work has stopped. They are all told before any is
+// still report that their work has stopped. All are notified before any is
 // waited for: the agent ends as soon as the last work does, and not after the
 // sum of them.
 func (r *registry) drain() {
@@ -167,7 +168,7 @@ func (r *registry) drain() {
 	r.all.Wait()
 }
 
-// errDraining is what a campaign is told while the agent ends.
+// errDraining is the answer to a campaign while the agent ends.
 func errDraining() error {
-	return &failure{status: http.StatusServiceUnavailable, code: "draining", detail: "the agent ends, and stands for nobody new"}
+	return &failure{status: http.StatusServiceUnavailable, code: "draining", detail: "the agent is stopping, and takes no new candidates"}
 }

@@ -34,7 +34,7 @@ type running struct {
 	where map[string]string
 }
 
-// start runs the command, and returns when it has said where it listens.
+// start runs the command, and returns when it has printed where it listens.
 func start(t *testing.T, c Command, lines int) *running {
 	t.Helper()
 	c.Bucket, c.Timeout, c.Profile, c.Grace = "leaders", 5*time.Second, "low-latency", "off"
@@ -100,9 +100,9 @@ type flat struct {
 	Trust            int64 `json:"trust_for_ms"`
 }
 
-// What it says is what its clients are given. A socket is made in a hidden
+// Clients are given the address that it prints. A socket is made in a hidden
 // directory that is gone by then.
-func TestAgentSaysUnderWhichAddressItsClientsFindIt(t *testing.T) {
+func TestAgentPrintsTheAddressForItsClients(t *testing.T) {
 	t.Parallel()
 	c := Command{Listen: "unix://" + filepath.Join(short(t), "agent.sock"), TTL: 20 * time.Second}
 	c.Server = devtest.Serve(t)
@@ -148,7 +148,7 @@ func TestClientHearsOfItsTermProvesItAndTheAgentEndsWithoutATrace(t *testing.T) 
 	}
 	mine := base + "/candidates/" + f.Candidate
 
-	// The stream says when it is time to ask.
+	// An event of the stream is the signal to ask.
 	events := r.listen(mine + "/events")
 	for f.Trust == 0 {
 		events.next()
@@ -156,7 +156,7 @@ func TestClientHearsOfItsTermProvesItAndTheAgentEndsWithoutATrace(t *testing.T) 
 	}
 	watch := r.listen(base + "/watch")
 	if said := watch.next(); said.Leader != "a" && watch.next().Leader != "a" {
-		t.Errorf("observers are told %+v", said)
+		t.Errorf("observers get %+v", said)
 	}
 	r.checkProof(mine, key, f.Term)
 	r.checkMetrics(f.Term)
@@ -164,7 +164,7 @@ func TestClientHearsOfItsTermProvesItAndTheAgentEndsWithoutATrace(t *testing.T) 
 	word := `{"stopped_term":` + number(f.Term) + `}`
 	f = flat{}
 	if status := r.do(http.MethodPost, mine+"/resign", word, &f); status != http.StatusOK || f.Trust != 0 {
-		t.Errorf("resigned with status %d, and is told %+v", status, f)
+		t.Errorf("resigned with status %d, and gets %+v", status, f)
 	}
 	if status := r.do(http.MethodPost, mine+"/proof", `{}`, nil); status != http.StatusConflict {
 		t.Errorf("a proof without a term: status %d", status)

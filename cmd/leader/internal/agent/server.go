@@ -128,7 +128,7 @@ func answer(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// health says that the agent runs, and whether it takes candidates.
+// health reports that the agent runs, and whether it takes candidates.
 func (s *server) health(w http.ResponseWriter, _ *http.Request) error {
 	if s.draining() {
 		return errDraining()
@@ -143,7 +143,7 @@ func (s *server) describe(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// campaign has a candidate stand.
+// campaign starts a candidate.
 func (s *server) campaign(w http.ResponseWriter, r *http.Request) error {
 	var want wish
 	if err := read(w, r, &want); err != nil {
@@ -163,14 +163,14 @@ func (s *server) campaign(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusCreated, c.view(true))
 }
 
-// status answers as a keepalive does, without being one: whoever looks must not
-// keep a candidate alive whose client is gone.
+// status answers as a keepalive does, without being one: looking at a candidate
+// must not keep it alive when its client is gone.
 func (s *server) status(w http.ResponseWriter, _ *http.Request, c *candidate) error {
 	return answer(w, http.StatusOK, c.view(true))
 }
 
-// keepalive renews the client's lease. One of a candidate that is withdrawn
-// learns that, and may still say that its work has stopped.
+// keepalive renews the client's lease. The client of a withdrawn candidate
+// learns of that, and may still report that its work has stopped.
 func (s *server) keepalive(w http.ResponseWriter, r *http.Request, c *candidate) error {
 	if err := read(w, r, &struct{}{}); err != nil {
 		return err
@@ -189,9 +189,9 @@ type farewell struct {
 // is done. Without that word the record is released when the client's trust has
 // run out.
 //
-// It counts as a keepalive: a client that resigns lives, and goes on standing.
-// If a stopped term is named, only that one ends: the next may have begun
-// already, and the client has not said anything of it.
+// It counts as a keepalive: a client that resigns lives, and remains a
+// candidate. If a stopped term is named, only that term ends: the next may have
+// started already, and the client has not reported anything about it.
 func (s *server) resign(w http.ResponseWriter, r *http.Request, c *candidate) error {
 	var f farewell
 	if err := read(w, r, &f); err != nil {
@@ -223,7 +223,7 @@ func (s *server) resign(w http.ResponseWriter, r *http.Request, c *candidate) er
 // mayFollow returns why nobody can be handed the leadership by that name, as
 // Election.Transfer does; nil for no name.
 func (c *candidate) mayFollow(successor string) error {
-	// What remains to be judged is the name: the times are any that may be.
+	// Only the name remains to be checked: any times are valid.
 	other := leader.ElectionConfig{Group: c.group, InstanceID: successor, TTL: time.Minute, HeartbeatInterval: 10 * time.Second}
 	if successor == "" || successor != c.id && other.Validate() == nil {
 		return nil
@@ -231,7 +231,7 @@ func (c *candidate) mayFollow(successor string) error {
 	return &leader.ConfigError{Field: "instanceID", Value: successor, Rule: "must be the InstanceID of another candidate"}
 }
 
-// leave ends the present term. That it ended by itself meanwhile is no error.
+// leave ends the current term. If it has ended meanwhile, that is not an error.
 func leave(ctx context.Context, e leader.Election, successor string) (err error) {
 	if successor != "" {
 		err = e.Transfer(ctx, successor)
@@ -354,5 +354,5 @@ func (s *server) snapshot(ctx context.Context, pattern string) ([]app.Standing, 
 
 // badGroup is the failure for what no group can be called.
 func badGroup(name string) error {
-	return invalid("this is no name of a group", fault{"group", name, "must be 1 to 256 letters, digits or -_=/. without a dot at an end or two in a row"})
+	return invalid("this is not the name of a group", fault{"group", name, "must be 1 to 256 letters, digits or -_=/. without a dot at an end or two in a row"})
 }

@@ -54,8 +54,8 @@ type broken struct{ leader.Election }
 
 func (broken) IsLeader() bool { panic("a defect") }
 
-// What a client shows to others must not outlast what it was granted itself: it
-// is withdrawn from at the end of its lease, and another leads.
+// A proof that a client shows to others must not outlast the client's own
+// grant: it is withdrawn from at the end of its lease, and another leads.
 func TestAProofEndsWithTheClientsLease(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
@@ -80,9 +80,10 @@ func TestAProofEndsWithTheClientsLease(t *testing.T) {
 	})
 }
 
-// What is granted beside a proof counts as that of any other answer, however
-// short the proof is: it moves no lease, and the release waits for it.
-func TestAProofSaysForHowLongTheClientIsTrusted(t *testing.T) {
+// The trust that is granted beside a proof counts like the trust of any other
+// answer, however short the proof is: it moves no lease, and the release waits
+// for it.
+func TestProofContainsHowLongTheClientIsTrusted(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
 		l.sign()
@@ -105,9 +106,9 @@ func TestAProofSaysForHowLongTheClientIsTrusted(t *testing.T) {
 		}
 		after(300 * time.Millisecond)
 		if told := prove(); !told.Equal(until) {
-			t.Errorf("trusted until %v later than the keepalive said, want the same: it is no keepalive", told.Sub(until))
+			t.Errorf("trusted until %v later than after the keepalive, want the same: this request is not a keepalive", told.Sub(until))
 		}
-		// Of the next lease no answer but this one tells.
+		// Only this answer reports the next lease.
 		one, err := l.s.find("g", c.Candidate)
 		if err != nil {
 			t.Fatal(err)
@@ -130,8 +131,8 @@ func TestAProofSaysForHowLongTheClientIsTrusted(t *testing.T) {
 	})
 }
 
-// Whoever listens is reached by its name or not, and its clients measure by
-// other clocks or not.
+// Clients reach a listener by its name or not, and measure by other clocks or
+// not.
 func TestWhereAnAgentListensDecidesWhatItTrusts(t *testing.T) {
 	t.Parallel()
 	for listen, want := range map[string]struct{ named, shares bool }{

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// pulse is how long a stream says nothing at most, so that either side
-	// notices when the other is gone.
+	// pulse is the longest silence of a stream, so that either side notices
+	// when the other is gone.
 	pulse = 5 * time.Second
 	// slowReader is how long a client may take to accept an event.
 	slowReader = 5 * time.Second
@@ -78,8 +78,8 @@ func (st *stream) beat(ctx context.Context) {
 	}
 }
 
-// send sends an event, unless it says the same as the one before. News are told
-// for many reasons, of which most change nothing that a client is told.
+// send sends an event, unless it equals the previous one. News are reported for
+// many reasons, of which most change nothing that a client sees.
 func (st *stream) send(event string, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -118,7 +118,7 @@ func (st *stream) write(b []byte) {
 	}
 }
 
-// events tells a candidate's client of what changes, so that it asks. It ends
+// events notifies a candidate's client of changes, so that it asks. It ends
 // with the candidate.
 func (s *server) events(w http.ResponseWriter, r *http.Request, c *candidate) error {
 	st, ctx, done, err := s.stream(w, r)
@@ -132,7 +132,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, c *candidate) er
 		st.send("candidate", c.view(false))
 		select {
 		case <-changed:
-		// The last word is why it stands no more.
+		// The last event contains why the candidate is withdrawn.
 		case <-c.gone:
 			st.send("candidate", c.view(false))
 			return nil
@@ -142,7 +142,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, c *candidate) er
 	}
 }
 
-// watch tells an observer who leads a group, first now and then with each
+// watch reports to an observer who leads a group, first now and then with each
 // change.
 func (s *server) watch(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("group")
@@ -154,7 +154,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	_ = leader.ObserveFuncWithStore(ctx, s.st, name, leader.Observer{ // Failed tells
+	_ = leader.ObserveFuncWithStore(ctx, s.st, name, leader.Observer{ // Failed reports the error
 		Leader: func(i leader.LeaderInfo) { st.send("leader", groupOf(i)) },
 		Failed: func(err error) {
 			st.send("trouble", failureOf(err).problem())

@@ -9,30 +9,31 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 )
 
-// A status is what a candidate's client is told. Only an answer to a request
-// has the times: see the package documentation.
+// A status is the state that a candidate's client is given. Only an answer to a
+// request has the times: see the package documentation.
 type status struct {
 	Candidate  string `json:"candidate"`
 	Group      string `json:"group"`
 	InstanceID string `json:"instance_id"`
 	State      string `json:"state"`
-	// Term and Token are those of the present term, in which this candidate's
+	// Term and Token belong to the current term, in which this candidate's
 	// client may act.
 	Term  uint64 `json:"term,omitempty"`
 	Token string `json:"token,omitempty"`
 	*times
 
-	// StoppingTerm is over, and its record kept until the client says that its
-	// work has stopped.
+	// StoppingTerm is over, and its record kept until the client reports that
+	// its work has stopped.
 	StoppingTerm uint64 `json:"stopping_term,omitempty"`
 	// Leader is who leads as far as is known.
 	Leader *group `json:"leader,omitempty"`
-	// Reason says why State is what it is, Barred why the candidate does not
-	// campaign, Withdrawn why it stands no more.
+	// Reason explains State, Barred why the candidate does not campaign,
+	// Withdrawn why it is a candidate no more.
 	Reason    leader.Reason `json:"reason,omitempty"`
 	Barred    leader.Reason `json:"barred,omitempty"`
 	Withdrawn string        `json:"withdrawn,omitempty"`
-	// Connection is that to the store, LastError what it said last.
+	// Connection is the state of the connection to the store, LastError its
+	// last error.
 	Connection string `json:"connection"`
 	LastError  string `json:"last_error,omitempty"`
 }
@@ -41,7 +42,7 @@ type status struct {
 type times struct {
 	// Trust is for how long the client may act in Term.
 	Trust int64 `json:"trust_for_ms"`
-	// Lease is for how long the candidate stands without another keepalive.
+	// Lease is for how long the candidate remains without another keepalive.
 	Lease int64 `json:"lease_for_ms"`
 	// Pace is after what time the next keepalive is advised.
 	Pace int64 `json:"keepalive_after_ms"`
@@ -88,9 +89,9 @@ func standing(s app.Standing, now time.Time) group {
 	return g
 }
 
-// view returns what the client is told, in the answer to a request with what it
-// is granted. All of it is of one moment: a term that begins meanwhile must not
-// be taken for one that stops.
+// view returns the status for the client, in the answer to a request with what
+// it is granted. All of it is of one moment: a term that starts meanwhile must
+// not be taken for one that stops.
 func (c *candidate) view(answer bool) status {
 	// Until the grant is noted, the release must not look for the latest one.
 	c.mu.Lock()
@@ -107,8 +108,8 @@ func (c *candidate) view(answer bool) status {
 	return c.show(st, w, nil)
 }
 
-// show puts together what the client is told, for callers that hold the lock.
-// That a term is stopping is told until the client has said that it stopped.
+// show builds the client's status, for callers that hold the lock. It shows a
+// term as stopping until the client has reported that it stopped.
 func (c *candidate) show(st leader.ElectionStatus, w *work, t *times) status {
 	s := status{
 		Candidate: c.handle, Group: c.group, InstanceID: c.id, State: st.State, times: t,
@@ -178,10 +179,10 @@ const (
 	maxLease = leader.MaxTTL
 )
 
-// config returns the configuration that a client wishes for: what it leaves out
-// is the agent's. All faults are returned at once. The agent's heartbeat
-// belongs to the agent's TTL: a client with another one gets a fifth of its
-// own.
+// config returns the configuration that a client wishes for, with the agent's
+// values for what it leaves out. All faults are returned together. The agent's
+// heartbeat belongs to the agent's TTL: a client with another TTL gets a fifth
+// of that.
 func (w wish) config(group string, base leader.ElectionConfig, profile leader.Profile) (leader.ElectionConfig, time.Duration, error) {
 	cfg := base
 	cfg.Group, cfg.InstanceID = group, w.InstanceID
@@ -218,7 +219,7 @@ func (w wish) config(group string, base leader.ElectionConfig, profile leader.Pr
 		faults = append(faults, faultsOf(err)...)
 	}
 	if len(faults) > 0 {
-		return cfg, 0, invalid("the candidate cannot stand as it is described", faults...)
+		return cfg, 0, invalid("the description of the candidate is invalid", faults...)
 	}
 	return cfg, lease, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// scripted is an election whose status a test says.
+// scripted is an election whose status a test sets.
 type scripted struct {
 	leader.Election
 
@@ -18,9 +18,9 @@ type scripted struct {
 
 func (s *scripted) Status() leader.ElectionStatus { return *s.status.Load() }
 
-// A term may begin while a view is put together. A client that is told that it
-// stops would stop the work of a term in which it leads.
-func TestATermThatHasJustBegunIsNotSaidToStop(t *testing.T) {
+// A term may start while a view is built. A client to which it was shown as
+// stopping would stop the work of a term in which it leads.
+func TestNewTermIsNotShownAsStopping(t *testing.T) {
 	t.Parallel()
 	var over atomic.Uint64 // the latest term that is, or is about to be
 	e := &scripted{}
@@ -52,7 +52,7 @@ func TestATermThatHasJustBegunIsNotSaidToStop(t *testing.T) {
 		default:
 		}
 		if v := c.view(answer); v.StoppingTerm > over.Load() {
-			t.Errorf("term %d has just begun, and is told of as one that stops", v.StoppingTerm)
+			t.Errorf("term %d has just started, and is reported as stopping", v.StoppingTerm)
 			<-done
 			return
 		}

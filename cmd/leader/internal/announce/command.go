@@ -24,14 +24,14 @@ type Command struct {
 	To      string   `required:"" env:"LEADER_ANNOUNCE_TO" placeholder:"URL" help:"Where to: etcd://HOST[/PREFIX], consul://HOST[/SERVICE] or k8s://NAMESPACE[/SERVICE]."`
 	Metrics string   `placeholder:"ADDRESS" help:"Where to serve Prometheus metrics, at /metrics (default: nowhere)."`
 	JSON    bool     `name:"json" help:"Print one JSON object per change."`
-	Verbose bool     `short:"v" help:"Log what is written, besides what fails."`
+	Verbose bool     `short:"v" help:"Log successful writes, too, and not only failures."`
 }
 
 // Help is shown below the flags.
 func (Command) Help() string {
 	return `Keeps the entry of each group's leader in another system, so that clients that know nothing of elections find the leader
-there: that of leader run, of leader agent, or of any program. It is no candidate; it needs an observer's rights to each group and writes
-nothing to the store of the elections. The leader's record says where it is (leader run --address HOST:PORT).
+there: the leader of leader run, of leader agent, or of any program. It is not a candidate; it needs an observer's rights to each group and writes
+nothing to the store of the elections. The leader's record contains its address (leader run --address HOST:PORT).
 
 Any number of these commands may run for one group, on several machines, also beside candidates that announce
 themselves (discovery.Keep): every write is a compare-and-swap, and the entry of an earlier term never replaces that of

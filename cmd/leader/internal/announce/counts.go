@@ -36,7 +36,7 @@ func newCounts(bucket string, groups []string, out io.Writer, asJSON bool) *coun
 	return c
 }
 
-// kinds are those of the events that an observer's keeper reports.
+// kinds are the kinds of events that an observer's keeper reports.
 func kinds() []discovery.Kind {
 	return []discovery.Kind{discovery.Announced, discovery.Repaired, discovery.Removed, discovery.Superseded, discovery.Failed}
 }
@@ -60,7 +60,7 @@ func (c *counts) of(group string) func(discovery.Event) {
 				own.term = 0
 			}
 			c.print(line{time.Now().UTC(), group, ev.Kind, e.Instance, e.Term, e.Address})
-		default: // the log tells of it
+		default: // the log reports it
 		}
 	}
 }
@@ -75,7 +75,7 @@ type line struct {
 	Address string         `json:"address,omitempty"`
 }
 
-// print prints a line. What it says of the leader others wrote.
+// print prints a line. Others wrote what it contains about the leader.
 func (c *counts) print(l line) {
 	if c.json {
 		_ = output.WriteLine(c.out, l) // who has left needs no line
@@ -86,7 +86,7 @@ func (c *counts) print(l line) {
 
 func eventsDesc() *prometheus.Desc {
 	return prometheus.NewDesc("election_announcer_events_total",
-		"What was done to the leader's entry: announced, repaired, removed; or why it was not: superseded by that of a later term, failed.",
+		"What was done to the leader's entry: announced, repaired, removed; or why it was not: superseded by the entry of a later term, failed.",
 		[]string{"bucket", "role", "event"}, nil)
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/discovery"
 )
 
-// What stands in a record anybody may have written who may write there.
+// A record's content may have been written by anybody with the right to write
+// there.
 func TestARecordSteersNoTerminalAndMakesNoLines(t *testing.T) {
 	evil := discovery.Entry{Group: "jobs", Instance: "a\x1b[2J", Term: 7, Address: "192.0.2.1:80\njobs removed a 7"}
 	var text, objects bytes.Buffer
@@ -46,7 +47,7 @@ func TestEventsAreCounted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	const head = `# HELP election_announcer_events_total What was done to the leader's entry: announced, repaired, removed; or why it was not: superseded by that of a later term, failed.
+	const head = `# HELP election_announcer_events_total What was done to the leader's entry: announced, repaired, removed; or why it was not: superseded by the entry of a later term, failed.
 # TYPE election_announcer_events_total counter
 `
 	const other = `election_announcer_events_total{bucket="leaders",event="announced",role="other"} 0

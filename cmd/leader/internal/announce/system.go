@@ -65,8 +65,8 @@ func parse(to string, groups []string) (open func(context.Context) (system, erro
 	}, nil
 }
 
-// errNotLetIn is no fault of the command line: a system that asks for a
-// password is spoken to at the start.
+// errNotLetIn does not mean that the command line is wrong: a system that asks
+// for a password is contacted at the start.
 var errNotLetIn = errors.New("no server has let us in")
 
 // serviceOf returns the name of the service that a URL's path is, or none for

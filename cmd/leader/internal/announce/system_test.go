@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What is not read would have leaders announced elsewhere, or without TLS. It
-// may be part of a password.
+// Unread parts would have leaders announced elsewhere, or without TLS. They may
+// be part of a password.
 func TestToIsReadAsAWhole(t *testing.T) {
 	for to, want := range map[string]string{
 		"etcds://h:2379/p#secret?ca=/f": "%23",

@@ -14,13 +14,13 @@ import (
 	"github.com/hashicorp/consul/api"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/seed-ff2cb582/leader/consul/consuldiscovery"
+	"github.com/seed-ff2cb582/leader/consul/consulstore"
 	"github.com/seed-ff2cb582/leader/discovery"
-	"github.com/seed-ff2cb582/leader/discovery/consuldiscovery"
-	"github.com/seed-ff2cb582/leader/discovery/etcddiscovery"
-	"github.com/seed-ff2cb582/leader/discovery/k8sdiscovery"
-	"github.com/seed-ff2cb582/leader/store/consulstore"
-	"github.com/seed-ff2cb582/leader/store/etcdstore"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
+	"github.com/seed-ff2cb582/leader/etcd/etcddiscovery"
+	"github.com/seed-ff2cb582/leader/etcd/etcdstore"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sdiscovery"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 )
 
 // openers open a system, by the scheme of its URL.
@@ -48,7 +48,8 @@ func openEtcd(ctx context.Context, u *url.URL, groups []string) (s system, err e
 		return s, err
 	}
 	config.DialTimeout = discovery.DefaultTimeout
-	// One with a user logs in when it is made. The client outlives the call.
+	// A system with a user logs in when it is made. The client outlives the
+	// call.
 	own, end := context.WithCancel(context.Background())
 	config.Context = own
 	defer context.AfterFunc(ctx, end)()

@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 	"github.com/seed-ff2cb582/leader/store"
@@ -44,7 +43,7 @@ type Target struct { //nolint:recvcheck // the parser's hook changes it, and all
 	Store   string        `env:"LEADER_STORE" placeholder:"URL" help:"The store of the elections, in place of --server and --bucket: ${stores} (leader doctor --help shows the forms)."`
 	Bucket  string        `short:"b" default:"leaders" env:"LEADER_BUCKET" placeholder:"BUCKET" help:"The key-value bucket of the elections."`
 	Timeout time.Duration `default:"5s" env:"NATS_TIMEOUT" placeholder:"TIME" help:"How long to wait for the server, and for the effect of a request."`
-	Dev     bool          `help:"Try it out on a server of its own, with sample elections that end with the command; NATS_URL and NATS_CONTEXT are not used. It is one of NATS, or of the kind that --store names without a host (redis://, postgres://, mysql://, etcd://, consul://, k8s://, s3://, gs://), where the machine has its program; for k8s:// that is kube-apiserver, with etcd."`
+	Dev     bool          `help:"Try it out on a separate NATS server, with sample elections that end with the command; NATS_URL, NATS_CONTEXT and LEADER_STORE are not used. With the --store of another server it only prints how to start one."`
 
 	typed bool   // the command line itself names the bucket by --bucket
 	named string // the bucket that --store names, if it names one
@@ -60,9 +59,7 @@ func (t Target) Validate() error {
 	if t.Dev && t.Typed(t.Env) {
 		errs = append(errs, errors.New("--dev: brings its own server, and --server or --context name another"))
 	}
-	if _, err := t.devKind(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, t.checkDev())
 	if t.Store != "" && t.Typed(t.Env) {
 		errs = append(errs, errors.New("--store: names the store, and --server or --context name another"))
 	}
@@ -87,13 +84,11 @@ type Session struct {
 	command   string
 	elsewhere Registers // nil on NATS
 
-	server *devserver.Process // of --dev, nil for none in a process of its own
-
 	closers []func()
 }
 
-// Open connects, under the name of the command. The options come after those of
-// the flags.
+// Open connects, under the name of the command. The options come after the
+// flags' options.
 func (t Target) Open(command string, opts ...nats.Option) (*Session, error) {
 	return t.open(command, false, opts)
 }
@@ -126,16 +121,10 @@ func (t Target) Await(ctx context.Context, command string) (*Session, error) {
 const reopenAfter = 250 * time.Millisecond
 
 func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session, err error) {
-	kind, err := t.devKind()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
-	}
 	t, onNATS, err := t.onNATS()
 	switch {
 	case err != nil:
 		return nil, err
-	case kind != "":
-		return t.openDev(kind, command, live)
 	case t.Dev: // as for NATS_URL, LEADER_STORE is not used
 	case !onNATS:
 		return t.openElsewhere(command)
@@ -181,10 +170,6 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 	err = s.needsJetStream()
 	return s, err
 }
-
-// Began reports whether the session has started a process: that of its server,
-// with --dev.
-func (s *Session) Began(pid int) bool { return s.server != nil && s.server.Is(pid) }
 
 // Unreachable reports whether a connection failed since no server was there.
 func Unreachable(err error) bool {

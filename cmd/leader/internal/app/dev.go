@@ -23,14 +23,14 @@ import (
 const devPatience = 20 * time.Second
 
 // A sample is a group with its candidates, the first of which is to lead first.
-// begun and ended count what the history has to show before the command runs:
-// what candidates publish arrives a little later than it happens.
+// begun and ended count the terms that the history has to show before the
+// command runs: candidates' advisories arrive a little later than the events.
 type sample struct {
 	group      string
 	candidates []leader.ElectionConfig
 	// then is what happens in the group before anybody looks at it.
 	then func(ctx context.Context, c *leader.Control, group string) error
-	// begun and ended are the terms that there have been then.
+	// begun and ended are the numbers of terms at that time.
 	begun, ended int
 }
 
@@ -77,12 +77,11 @@ type unfit struct{}
 // Check reports false.
 func (unfit) Check(context.Context) bool { return false }
 
-// samples are elections under way. They run in the process of the command, and
-// look to it like those of anybody: they have a connection of their own.
+// samples are running elections. They run in the process of the command, and
+// look to it like any user's: they have their own connection.
 type samples struct {
-	nc     *nats.Conn // nil elsewhere than on NATS
+	nc     *nats.Conn
 	bucket string
-	st     Registers // nil on NATS
 
 	mu      sync.Mutex
 	started []leader.Election
@@ -121,34 +120,15 @@ func startSamples(url, bucket string) (_ *samples, err error) {
 	return s, nil
 }
 
-// startSamplesElsewhere starts the elections on a store elsewhere than on NATS,
-// where there is no history. The store is the caller's to close, after stop.
-func startSamplesElsewhere(st Registers) (_ *samples, err error) {
-	s := &samples{st: st, end: func() {}}
-	ctx, cancel := context.WithTimeout(context.Background(), devPatience)
-	defer cancel()
-	if err := s.startAll(ctx, func(sample) error { return nil }); err != nil {
-		s.stop()
-		return nil, err
-	}
-	return s, nil
-}
-
 // control returns what steers them, in the name of somebody. Its name is not
 // the user's, so that one sees whose request is shown where.
 func (s *samples) control() (*leader.Control, error) {
-	if s.st != nil {
-		return leader.NewControlWithStore(s.st, "ann")
-	}
 	return leader.NewControl(s.nc, s.bucket, "ann")
 }
 
-// elect returns a candidate. It has not been started. On NATS it tells of
+// elect returns a candidate. It has not been started. It reports
 // itself in all ways that the commands can show.
 func (s *samples) elect(cfg leader.ElectionConfig) (leader.Election, error) {
-	if s.st != nil {
-		return leader.NewElectionWithStore(s.st, cfg)
-	}
 	cfg.Bucket = s.bucket
 	cfg.Hooks = leader.JoinHooks(advisory.Hooks(s.nc, advisory.Options{}), rollcall.Hooks(s.nc))
 	return leader.NewElection(s.nc, cfg)
@@ -164,9 +144,9 @@ func prepare(ctx context.Context, js jetstream.JetStream, bucket string) error {
 	return err
 }
 
-// startAll starts all groups at once. Each is as it is to be shown when ready
-// has returned. One after the other would have the user wait for the sum of
-// them.
+// startAll starts all groups at the same time. Each has reached its state when
+// ready has returned. If they started one after the other, the user would wait
+// for the sum of them.
 func (s *samples) startAll(ctx context.Context, ready func(sample) error) error {
 	control, err := s.control()
 	if err != nil {
@@ -224,8 +204,9 @@ func (s *samples) startOne(ctx context.Context, g sample, control *leader.Contro
 }
 
 // recorded waits until the history has the group's terms: candidates publish
-// beside their work what happens to them. Nothing tells when a message has come
-// to stand there, so that it looks again and again, for as long as ctx lasts.
+// beside their work what happens to them. Nothing reports when the history has
+// stored a message, so recorded looks again and again, for as long as ctx
+// lasts.
 func (g sample) recorded(ctx context.Context, js jetstream.JetStream, bucket string) error {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -333,7 +314,5 @@ func (s *samples) stop() {
 		})
 	}
 	all.Wait()
-	if s.nc != nil {
-		s.nc.Close()
-	}
+	s.nc.Close()
 }

@@ -23,14 +23,14 @@ type Registers interface {
 }
 
 // onNATS returns the target with the server and the bucket that --store names,
-// if it names a bucket of NATS, and with what its query says.
+// if it names a bucket of NATS, and with the settings of its query.
 func (t Target) onNATS() (_ Target, nats bool, err error) {
 	if t.Store == "" {
 		return t, true, nil
 	}
 	u, err := url.Parse(t.Store)
 	if err != nil {
-		return t, false, nil //nolint:nilerr // store.Open says what is wrong with a URL
+		return t, false, nil //nolint:nilerr // store.Open reports what is wrong with a URL
 	}
 	switch strings.ToLower(u.Scheme) {
 	case "nats", "tls", "ws", "wss": // what natsconn connects to
@@ -50,7 +50,7 @@ func (t Target) onNATS() (_ Target, nats bool, err error) {
 }
 
 // whole refuses a URL of a bucket of which a part would be left out, as
-// [store.Open] does. What that part holds may be secret.
+// [store.Open] does. That part may hold secrets.
 func whole(raw string, u *url.URL) error {
 	switch {
 	case u.Fragment != "":
@@ -61,9 +61,9 @@ func whole(raw string, u *url.URL) error {
 	return nil
 }
 
-// query takes what the URL of a bucket says besides, as natsstore.Driver does.
-// Whatever has no effect here is refused: a program that opens the same URL
-// would heed it, and the two might each elect a leader.
+// query applies the query of a bucket's URL, as natsstore.Driver does.
+// Parameters that have no effect here are refused: a program that opens the
+// same URL would heed them, and the two might each elect a leader.
 func (t *Target) query(raw string) error {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
@@ -89,9 +89,9 @@ func (t *Target) query(raw string) error {
 	return nil
 }
 
-// replace has a value of the URL take the place of what a flag says. Two that
-// the command line itself gives must be one; what the environment says for all
-// commands gives way.
+// replace puts a value of the URL in the place of a flag's. If the command line
+// itself gives both, they must be equal; a value that the environment sets for
+// all commands gives way.
 func replace(given *string, value, flag, exported string) error {
 	switch {
 	case value == "":
@@ -127,7 +127,7 @@ func (t *Target) AfterApply(kit Kit, line *kong.Context) error {
 	t.Kit, t.typed = kit, typed(line, "bucket")
 	switch {
 	case t.typed && !nats && !t.Dev:
-		err = errors.Join(err, errors.New("--bucket: is one of NATS, and --store names a store elsewhere, whose URL says where the records are"))
+		err = errors.Join(err, errors.New("--bucket: names a NATS bucket, and --store another store, whose URL contains the place of the records"))
 	case !t.typed || t.Bucket == given:
 	case t.Dev: // which uses no store that the environment names
 		t.Bucket = given
@@ -144,7 +144,8 @@ func typed(line *kong.Context, flag string) bool {
 }
 
 // Admits returns an error if a command's argument names another bucket than
-// --bucket or --store does. With --dev they name that of the sample elections.
+// --bucket or --store does. With --dev they name the bucket of the sample
+// elections.
 func (t Target) Admits(bucket string) error {
 	switch {
 	case t.Dev:
@@ -159,11 +160,10 @@ func (t Target) Admits(bucket string) error {
 // OnNATS reports whether the target is a bucket of NATS.
 func (t Target) OnNATS() bool {
 	_, nats, _ := t.onNATS() // whichever bucket
-	kind, _ := t.devKind()   // a wrong one is told of elsewhere
-	return nats || t.Dev && kind == ""
+	return nats || t.Dev
 }
 
-// openElsewhere opens a store that is no bucket of NATS.
+// openElsewhere opens a store other than a NATS bucket.
 func (t Target) openElsewhere(command string) (*Session, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.Timeout)
 	defer cancel()

@@ -37,10 +37,9 @@ func TestStoreNamesAServerOfNATSAndABucket(t *testing.T) {
 	}
 }
 
-// A program that opens the same URL by the library reads it. What one of the
-// two left out, the other would take, and each would elect a leader in a bucket
-// of its own.
-func TestWhatTheURLOfABucketSaysBesidesIsTakenOrRefused(t *testing.T) {
+// A program that opens the same URL by the library reads all of it. If one of
+// the two ignored a part, each would elect a leader in another bucket.
+func TestQueryOfABucketURLIsTakenOrRefused(t *testing.T) {
 	env := variables(map[string]string{"NATS_JS_DOMAIN": "exported", "NATS_CREDS": "exported.creds"})
 	for named, want := range map[string]struct{ server, domain, creds, refused string }{
 		"nats://a:4222/votes?domain=hub&creds=/f":    {"nats://a:4222", "hub", "/f", ""},
@@ -76,7 +75,7 @@ func TestWhatTheURLOfABucketSaysBesidesIsTakenOrRefused(t *testing.T) {
 	}
 	same := natsconn.Flags{Domain: "hub", Creds: "/f"}
 	if _, _, err := (Target{Store: "nats://a/votes?domain=hub&creds=/f", Bucket: "leaders", Flags: same}).onNATS(); err != nil {
-		t.Errorf("beside flags that say the same: %v", err)
+		t.Errorf("beside flags of the same meaning: %v", err)
 	}
 	// As the parser hands the file on that the environment names.
 	exported := Target{Env: env, Store: "nats://a/votes?creds=own.creds", Bucket: "leaders", Flags: natsconn.Flags{Creds: absolute("exported.creds")}}
@@ -105,7 +104,7 @@ func TestStoreThatNobodyKnowsIsRefused(t *testing.T) {
 	}
 }
 
-// What a URL says after a # or without its slashes would be left out.
+// Text after a # or a URL without slashes would be left out.
 func TestStoreThatIsReadInPartIsRefused(t *testing.T) {
 	kit := Kit{Drivers: []store.Driver{{Schemes: []string{"pg"}, Form: "pg://HOST", Open: func(context.Context, *url.URL) (store.Opened, error) {
 		return nil, errors.New("opened")
@@ -121,7 +120,7 @@ func TestStoreThatIsReadInPartIsRefused(t *testing.T) {
 		}
 	}
 	for _, named := range []string{"redis:secret", "redis://#secret", "nats:secret"} {
-		if _, err := (Target{Store: named, Dev: true}).devKind(); err == nil || strings.Contains(err.Error(), "secret") {
+		if err := (Target{Store: named, Dev: true}).checkDev(); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("--dev with %s: %v", named, err)
 		}
 	}

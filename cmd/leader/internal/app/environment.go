@@ -13,9 +13,9 @@ var credentials = []string{ //nolint:gochecknoglobals // it is constant
 }
 
 // WithoutCredentials returns an environment without the variables that hold
-// credentials of the commands, or say where they are. A program that a command
-// starts may use the same server, so that NATS_URL stays unless it has a user
-// or a token in it.
+// credentials of the commands, or contain where they are. A program that a
+// command starts may use the same server, so that NATS_URL stays unless it has
+// a user or a token in it.
 func WithoutCredentials(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(variable string) bool {
 		name, value, _ := strings.Cut(variable, "=")

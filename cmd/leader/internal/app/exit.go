@@ -19,7 +19,7 @@ const (
 	ExitUsage      = 2
 	ExitTwoLeaders = 3 // the demo saw two leaders at one instant
 	ExitNotFound   = 4 // no such group, or nobody leads it
-	ExitRefused    = 5 // a permission is missing, or the bucket; the message says what
+	ExitRefused    = 5 // a permission is missing, or the bucket; the message names it
 	ExitTimeout    = 6 // the server did not answer, or a request had no effect, in time
 )
 
@@ -35,10 +35,10 @@ var (
 	ErrTwoLeaders = errors.New("two leaders were seen at one instant")
 )
 
-// An ExitError ends the program with a status of its own, without a word.
+// An ExitError ends the program with the given status, without a message.
 type ExitError struct{ Code int }
 
-// Error says which status.
+// Error returns the status as text.
 func (e *ExitError) Error() string { return "exit status" }
 
 // ExitCode returns the exit status for an error.

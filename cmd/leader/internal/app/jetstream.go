@@ -11,11 +11,11 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// needsJetStream says so if the server has no JetStream, in the words in which
-// an election is told. Each command would fail in words of its own otherwise,
-// and some would wait until their time is over. Only a server that says that it
-// has none is asked, and the store judges its answer, since another server may
-// answer yet. The doctor tells what else there is.
+// needsJetStream returns an error if the server has no JetStream, in the words
+// that an election uses. Otherwise each command would fail in different words,
+// and some would wait until their time is over. Only a server that reports that
+// it has none is asked, and the store judges its answer, since another server
+// may answer yet. The doctor reports what else there is.
 func (s *Session) needsJetStream() error {
 	if has, _ := s.NC.ConnectedServerJetStream(); has || s.command == "doctor" {
 		return nil

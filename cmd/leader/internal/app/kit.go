@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -17,7 +16,7 @@ import (
 type Kit struct {
 	// Drivers open the stores that --store names.
 	Drivers []store.Driver
-	// Settings returns what the flags of a connection say, and the context
+	// Settings returns the settings of a connection's flags, and the context
 	// that they name.
 	Settings func(natsconn.Flags) (natsconn.Settings, error)
 	// Contexts returns the names of the contexts.
@@ -31,9 +30,10 @@ type Kit struct {
 type Server interface {
 	// URL is where clients connect.
 	URL() string
-	// Restart stops the server and starts it again after down, with its files,
-	// at its URL.
-	Restart(down time.Duration) error
+	// Stop stops the server as a signal would. Its files stay.
+	Stop()
+	// Start starts a stopped server again, with its files, at its URL.
+	Start() error
 	// Close stops the server and removes its files.
 	Close() error
 }

@@ -16,10 +16,10 @@ import (
 )
 
 // NewLogger returns a logger whose lines are like the command's own, among
-// which they stand: warnings and what keeps a candidate from campaigning, or
+// which they appear: warnings and what keeps a candidate from campaigning, or
 // with verbose everything, and then with the time. The group and the instance
 // are left out, since a command has one of each, and so are notes of the kinds
-// that the command says by itself.
+// that the command prints by itself.
 func NewLogger(w io.Writer, verbose bool, said ...string) *slog.Logger {
 	level := slog.LevelWarn
 	if verbose {
@@ -54,7 +54,8 @@ func (l *lines) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &more
 }
 
-// WithGroup returns a handler that puts the name before those of attributes.
+// WithGroup returns a handler that puts the name before the names of
+// attributes.
 func (l *lines) WithGroup(name string) slog.Handler {
 	more := *l
 	more.group += name + "."
@@ -84,9 +85,10 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// ofKind reports whether a record is a note of one of the kinds. What keeps a
-// candidate from campaigning or leading, or no longer does, is printed though
-// nothing is wrong: who started one that waits for that has to hear of it.
+// ofKind reports whether a record is a note of one of the kinds. Notes that
+// something keeps a candidate from campaigning or leading, or no longer does,
+// are printed though nothing is wrong: a user who started a candidate that
+// waits for that has to see it.
 func ofKind(r slog.Record, kinds ...string) (found bool) {
 	if r.Message != "note" {
 		return false
@@ -121,7 +123,7 @@ func (l *lines) words(r slog.Record) string {
 	return message + rest
 }
 
-// said returns an attribute in words, or nothing if it says nothing here.
+// said returns an attribute in words, or nothing if it has no meaning here.
 func said(group string, a slog.Attr) string {
 	switch value := a.Value.Resolve().Any().(type) {
 	case nil:

@@ -36,7 +36,7 @@ func (s *shyStore) WatchPattern(ctx context.Context, pattern string, deliver fun
 	return s.Store.WatchPattern(ctx, pattern, deliver, present)
 }
 
-// A hearing is what FollowPauses told.
+// A hearing is a report of FollowPauses.
 type hearing struct {
 	mu       sync.Mutex
 	stand    map[string]*inspect.Pause
@@ -63,7 +63,7 @@ func (h *hearing) now() (stand map[string]*inspect.Pause, presents int) {
 
 // A control record that is malformed is obeyed by nobody: the group stays
 // paused, and its candidates write that there again.
-func TestAPauseStandsThoughItsRecordIsMalformed(t *testing.T) {
+func TestPauseLastsThoughItsRecordIsMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &shyStore{Store: memstore.New(), refuse: 2, with: errors.New("not yet")}
 		st.Put("_ctl.jobs", []byte(`{"paused":{"by":"ann"}}`))
@@ -73,18 +73,18 @@ func TestAPauseStandsThoughItsRecordIsMalformed(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			FollowPauses(ctx, st, ">", told.pause, told.present)
+			FollowPauses(ctx, st, ">", told.pause, nil, told.present)
 		}()
 		synctest.Wait()
 		if stand, presents := told.now(); presents != 1 || len(stand) != 0 {
-			t.Errorf("before it can be watched: told %d times, %v", presents, stand)
+			t.Errorf("before it can be watched: called %d times, %v", presents, stand)
 		}
 		time.Sleep(3 * retry)
 		st.Put("_ctl.jobs", []byte("garbage"))
 		synctest.Wait()
 		stand, presents := told.now()
 		if p := stand["jobs"]; p == nil || p.By != "ann" || stand["other"] != nil || len(stand) != 2 || presents < 3 {
-			t.Errorf("told %d times, %+v", presents, stand)
+			t.Errorf("called %d times, %+v", presents, stand)
 		}
 		st.Put("_ctl.jobs", []byte(`{}`))
 		synctest.Wait()
@@ -104,7 +104,7 @@ func TestPausesThatMayNotBeReadAreAskedForRarely(t *testing.T) {
 			st := &shyStore{Store: memstore.New(), refuse: 1 << 20, with: fmt.Errorf("%w: %w", store.ErrPermanent, refusal)}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*retryDenied-retry/2)
 			defer cancel()
-			FollowPauses(ctx, st, ">", func(string, *inspect.Pause) {}, func() {})
+			FollowPauses(ctx, st, ">", func(string, *inspect.Pause) {}, nil, func() {})
 			if st.asked != want {
 				t.Errorf("%v: asked %d times, not %d", refusal, st.asked, want)
 			}

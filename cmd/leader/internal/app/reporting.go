@@ -3,8 +3,8 @@ package app
 import "github.com/seed-ff2cb582/leader/store"
 
 // Reporting is a store to build another one on that watches differently. An
-// observer ends with the connection, of which it tells as the store beneath
-// does.
+// observer ends with the connection, whose state it reports as the store
+// beneath does.
 type Reporting struct{ store.PatternWatcher }
 
 // ConnState implements [store.ConnReporter].

@@ -11,7 +11,7 @@ import (
 // ended.
 type SignalError struct{ syscall.Signal }
 
-// Error says which signal.
+// Error returns the signal as text.
 func (s SignalError) Error() string { return "signal: " + s.String() }
 
 // Is reports that it is context.Canceled, too: who gives a cause in place of a
@@ -20,8 +20,8 @@ func (s SignalError) Is(target error) bool { return target == context.Canceled }
 
 // UntilSignal returns a context that the first of the signals ends. As with
 // signal.NotifyContext, the signals keep away from the program until stop is
-// called, which ends the context, too. That one tells which signal it was by
-// its text alone.
+// called, which ends the context, too. signal.NotifyContext has the signal in
+// the text of its error alone.
 //
 // A signal that was ignored when the process began stays ignored, and for what
 // the process starts, too: nohup, and & in a script, are there for it to live

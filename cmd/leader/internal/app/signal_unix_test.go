@@ -31,7 +31,7 @@ func TestASignalIsTheCauseOfAnEnd(t *testing.T) {
 	}
 }
 
-func TestWithoutASignalThereIsNoCause(t *testing.T) {
+func TestCauseIsNilWithoutASignal(t *testing.T) {
 	ctx, stop := UntilSignal(t.Context(), syscall.SIGUSR1)
 	if ctx.Err() != nil {
 		t.Error("it has ended already")

@@ -15,8 +15,8 @@ import (
 )
 
 // Words returns an error's text for the command line. It names flags where the
-// library names fields. It leaves out the classes by which programs tell errors
-// apart, since the exit status carries those. Time that is up is a timeout, as
+// library names fields. It leaves out the classes by which programs distinguish
+// errors, since the exit status carries those. Time that is up is a timeout, as
 // in the list of exit statuses.
 func Words(err error) string {
 	text := err.Error()
@@ -42,8 +42,8 @@ func Worded(args []any) []any {
 	return worded
 }
 
-// Say prints an error, each line of it under the name of the program. What
-// others wrote into it does not steer the terminal.
+// Say prints an error, each line of it under the name of the program. Text of
+// others in it does not steer the terminal.
 func Say(w io.Writer, err error) {
 	for line := range strings.Lines(Words(err)) {
 		fmt.Fprintln(w, "leader:", output.Printable(strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "leader: ")))

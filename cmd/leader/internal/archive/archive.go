@@ -18,11 +18,11 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// ErrNone says that no stream keeps the advisories of the bucket.
+// ErrNone means that no stream keeps the advisories of the bucket.
 var ErrNone = errors.New("no stream keeps a history")
 
-// ErrNoRoom says that the account, or the server, has less room than is asked
-// for.
+// ErrNoRoom means that the account, or the server, has less room than was
+// requested.
 var ErrNoRoom = errors.New("there is not so much room")
 
 // noRoom are the server's errors for that: of the account, of the server's files,
@@ -123,7 +123,7 @@ type History struct {
 	// since, the time of its oldest message, and of the last that it had if
 	// none is left. It knows nothing of the time before.
 	Complete time.Time
-	// Malformed counts the messages that are no advisories.
+	// Malformed counts the messages that are not advisories.
 	Malformed int
 }
 
@@ -140,19 +140,19 @@ func Latest(ctx context.Context, js jetstream.JetStream, bucket, pattern string)
 	return read(ctx, js, bucket, latest(bucket, pattern))
 }
 
-// Recent returns what candidates told of terms since a time, of all groups, and
-// besides the latest promotion and demotion of each group, however old. Of a
-// stream with more messages than most, those of other buckets among them, it
-// reads the last ones, and Complete is accordingly later.
+// Recent returns what candidates published about terms since a time, of all
+// groups, and also the latest promotion and demotion of each group, however
+// old. In a stream with more messages than most, including messages of other
+// buckets, it reads the last ones, and Complete is accordingly later.
 func Recent(ctx context.Context, js jetstream.JetStream, bucket string, since time.Time, most uint64) (History, error) {
 	s, h, err := open(ctx, js, bucket)
 	if err != nil {
 		return h, err
 	}
-	// One filter covers all events, not one for each that is wanted.
+	// A single filter covers all events, not one for each that is wanted.
 	// nats-server (2.15.2) has a fault with several filters and a start time:
-	// it begins such a consumer at the first message that any filter ever had,
-	// if that is later, and leaves out those of the others before it.
+	// it starts such a consumer at the first message that any filter ever had,
+	// if that is later, and leaves out the earlier messages of the others.
 	cfg := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since}
 	state := s.CachedInfo().State
 	cut := state.Msgs > most
@@ -215,7 +215,7 @@ func storedAt(ctx context.Context, s jetstream.Stream, seq uint64) (time.Time, e
 	return meta.Timestamp, nil
 }
 
-// ofTerms reports whether an event says something of who leads.
+// ofTerms reports whether an event is about who leads.
 func ofTerms(e leader.Event) bool {
 	switch e {
 	case leader.EventPromoted, leader.EventDemoted, leader.EventFollowing, leader.EventCampaigning:
@@ -314,7 +314,7 @@ func pending(ctx context.Context, c jetstream.Consumer) (all []advisory.Advisory
 	}
 }
 
-// Terms says who led when.
+// Terms returns who led when.
 func (h History) Terms() []advisory.Term {
 	return advisory.Terms(slices.Values(h.Advisories))
 }

@@ -86,7 +86,7 @@ func (s *shelf) recent(since time.Time, most uint64) (h History, read []string) 
 	return h, read
 }
 
-func TestRecentReadsWhatWasToldSinceAndTheLatestTermOfEachGroup(t *testing.T) {
+func TestRecentReadsAdvisoriesSinceAndTheLatestTermOfEachGroup(t *testing.T) {
 	s := newShelf(t)
 	s.tell("quiet", leader.EventPromoted, 1)
 	s.tell("quiet", leader.EventDemoted, 1)
@@ -142,7 +142,7 @@ func TestAnEmptiedStreamKnowsNothingOfBeforeItsLastMessage(t *testing.T) {
 	if h, err := Read(s.ctx, s.js, bucket, "jobs"); err != nil || !h.Complete.Equal(next) {
 		t.Errorf("complete since %v, want %v, %v", h.Complete, next, err)
 	}
-	// One that does not say when its last message came knows what comes now.
+	// A stream without the time of its last message knows what comes now.
 	now := time.Now()
 	if got := completeSince(&jetstream.StreamInfo{Created: s.made, TimeStamp: now, State: jetstream.StreamState{FirstSeq: 3, LastSeq: 2}}); !got.Equal(now) {
 		t.Errorf("complete since %v, want %v", got, now)
@@ -156,8 +156,8 @@ func TestRecentReadsTheEndOfALongStream(t *testing.T) {
 		stored = append(stored, s.tell("jobs", leader.EventPromoted, term))
 	}
 	since := s.made.Add(1)
-	// The latest promotion comes twice: once as what was told of late, once as
-	// the group's latest.
+	// The latest promotion comes twice: once among the recent advisories, once
+	// as the group's latest.
 	_, all := s.recent(since, 6)
 	if want := []string{"jobs promoted 0", "jobs promoted 1", "jobs promoted 2", "jobs promoted 3", "jobs promoted 4", "jobs promoted 5", "jobs promoted 5"}; !slices.Equal(all, want) {
 		t.Errorf("a stream that is not too long: %q", all)
@@ -171,8 +171,8 @@ func TestRecentReadsTheEndOfALongStream(t *testing.T) {
 	}
 }
 
-// One stream may keep the advisories of several buckets, and its last messages
-// may all be of others.
+// A stream may keep the advisories of several buckets, and its last messages
+// may all belong to other buckets.
 func TestRecentKnowsNothingOfWhatItPassedOverInASharedStream(t *testing.T) {
 	s := newShelf(t)
 	if err := s.js.DeleteStream(s.ctx, Name(bucket)); err != nil {
@@ -211,7 +211,7 @@ func TestRecentKnowsNothingOfWhatItPassedOverInASharedStream(t *testing.T) {
 
 // Rights to publish are granted by subject, so a message for another group than
 // its subject's must not enter that group's history.
-func TestHistoryOfAGroupIsToldOnItsOwnSubjectAlone(t *testing.T) {
+func TestHistoryOfAGroupUsesItsSubjectAlone(t *testing.T) {
 	s := newShelf(t)
 	s.tell("mine", leader.EventPromoted, 1)
 	data, err := json.Marshal(advisory.Advisory{

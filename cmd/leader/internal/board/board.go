@@ -2,8 +2,8 @@
 // to others: who leads, how long the lease is good for, which terms were seen,
 // what is paused. It takes no part in the elections and writes nothing.
 //
-// Whoever may write a key may write anything into it. So what is kept is
-// bounded in number and in length, and reasons are those of package leader.
+// Any writer of a key may write anything into it. So what is kept is bounded in
+// number and in length, and reasons are limited to package leader's.
 package board
 
 import (
@@ -30,12 +30,12 @@ const (
 	MaxTerms = 40
 )
 
-// A Group is what is known of a group. One of which the store has no record is
+// A Group is what is known of a group. A group without a record in the store is
 // known while it is paused, with leader.ReasonAbsent.
 type Group struct {
 	leader.LeaderInfo
-	// Latest is the number of the term that lasts, or of the last one that was
-	// seen: a deletion, or what nobody can read, tells of none.
+	// Latest is the number of the term that lasts, or of the last term that was
+	// seen: a deletion or an unreadable record contains none.
 	Latest uint64
 	// Heard is when its record arrived last, by this machine's clock, and zero
 	// if none did.
@@ -46,6 +46,11 @@ type Group struct {
 	// for that and why.
 	Paused             bool
 	PausedBy, PauseWhy string
+	// Last led last, in a vacant group of which that is known. Came is why the
+	// leader came to lead: why the previous leader left or, if that was not
+	// seen, the reason in its record.
+	Last string
+	Came Cause
 	// Terms are those that were seen, the latest last. It is shared: do not
 	// modify it.
 	Terms []Term
@@ -56,19 +61,27 @@ type Group struct {
 	// replaced before they were delivered.
 	Malformed int
 	// Confirmed reports whether anything was seen to happen since the leader's
-	// record was found: a renewal, or the claim itself. A record does not tell
-	// its age, so that of a leader which died an hour ago is found like any
-	// other.
+	// record was found: a renewal, or the claim itself. A record does not
+	// contain its age, so the record of a leader which died an hour ago is
+	// found like any other.
 	Confirmed bool
 	// Renewed is when the store took the latest renewal of a leader that is not
 	// confirmed, by the store's clock, and zero if that is not known. Own:
-	// Renewed is by the leader's clock, since the store does not say it.
+	// Renewed is by the leader's clock, since the store does not report the
+	// time.
 	Renewed time.Time
 	Own     bool
 
 	found            bool      // its record was found, and no renewal has been heard since
 	vacantSince      time.Time // of a group that was found vacant
 	changed, renewed uint64    // values of Board.seq
+}
+
+// A Cause is why the leader of a group changed, who asked for that and in which
+// words.
+type Cause struct {
+	Reason  leader.Reason
+	By, Why string
 }
 
 // Since returns when the present term began or, in a vacant group, when the
@@ -88,8 +101,8 @@ func (g *Group) Since() time.Time {
 	}
 }
 
-// LastRenewal returns when the record was written last: when it arrived or, of
-// one that was found, what it says by the clock of its writer. It is zero if
+// LastRenewal returns when the record was written last: when it arrived or, for
+// a record that was found, its time by the clock of its writer. It is zero if
 // there was none.
 func (g *Group) LastRenewal() time.Time {
 	if g.found && !g.LeaderInfo.Renewed.IsZero() {
@@ -101,7 +114,7 @@ func (g *Group) LastRenewal() time.Time {
 // absent reports whether the store has no record of the group.
 func (g *Group) absent() bool { return g.ID == "" && g.Reason == leader.ReasonAbsent }
 
-// Forgotten reports whether an operator marked the group as gone for good.
+// Forgotten reports whether an operator marked the group as gone permanently.
 func (g *Group) Forgotten() bool { return g.ID == "" && g.Reason == leader.ReasonForgotten }
 
 // A Term is a term as it was seen from here.
@@ -110,12 +123,12 @@ type Term struct {
 	Leader      string
 	Correlation string
 	// Began is when it was seen first. Older reports whether it was found then
-	// and may have begun at any time before. Of what was recalled Began is what
-	// a history says.
+	// and may have started at any time before. For a recalled term, Began is
+	// the history's time.
 	Began time.Time
 	Older bool
 	// Ended is when it was seen to have ended, zero while it lasts. Reason, By
-	// and Why say why.
+	// and Why explain the end.
 	Ended   time.Time
 	Reason  leader.Reason
 	By, Why string
@@ -129,41 +142,69 @@ type Board struct {
 	groups    map[string]*Group
 	ignored   map[string]*Group // those for which there is no place
 	pauses    map[string]inspect.Pause
+	drains    app.Drains
 	malformed map[string]malformedCount
 	state     State
 	wake      chan struct{} // closed at the next change
 }
 
-// A State is how the board itself stands.
+// A State is the state of the board itself.
 type State struct {
 	// Complete: whatever the bucket holds has been read. If it is false for
-	// long, Failure says why.
+	// long, Failure has the cause.
 	Complete bool
 	Failure  string
 	Failures int // how often that changed for the worse
 	// Ignored is how many groups there are beyond MaxGroups, at least: no more
 	// than MaxIgnored are counted.
 	Ignored int
+	// Drained is a line that names the instances that are drained. It is empty if
+	// none is, or if the board does not show all groups.
+	Drained string
 }
 
-// Follow fills the board until ctx is done. What cannot be watched is tried
-// again, and told to failed, if it is not nil, when that is news.
-func (b *Board) Follow(ctx context.Context, st store.PatternWatcher, failed func(error)) error {
+// News is what Follow reports: that a group was added, changed, renewed or
+// removed, or one of the others.
+type News struct {
+	Group   string
+	Present bool  // all groups have been read
+	Paused  bool  // all pauses are known, or cannot be
+	Failed  error // why groups cannot be watched, if that is new; Follow tries again
+}
+
+// Follow fills the board with the groups that match a pattern until ctx is done.
+// It calls report after each change, perhaps concurrently for pauses, and waits
+// for it before it takes in the next one.
+func (b *Board) Follow(ctx context.Context, st store.PatternWatcher, pattern string, report func(News)) error {
 	var pauses sync.WaitGroup
 	defer pauses.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// An observer that may not read the control records shows no pauses.
-	pauses.Go(func() { app.FollowPauses(ctx, st, ">", b.control, func() {}) })
-	return leader.ObserveFuncWithStore(ctx, countingStore{app.Reporting{PatternWatcher: st}, b}, ">", leader.Observer{
-		Leader:  func(info leader.LeaderInfo) { b.update(func() { b.leader(info, time.Now()) }) },
-		Renewed: func(info leader.LeaderInfo) { b.update(func() { b.renewal(info, time.Now()) }) },
-		Present: func() { b.update(b.present) },
+	pauses.Go(func() {
+		app.FollowPauses(ctx, st, pattern, func(group string, p *inspect.Pause) {
+			b.control(group, p)
+			report(News{Group: group})
+		}, b.drain, func() { report(News{Paused: true}) })
+	})
+	return leader.ObserveFuncWithStore(ctx, countingStore{app.Reporting{PatternWatcher: st}, b}, pattern, leader.Observer{
+		Leader: func(info leader.LeaderInfo) {
+			b.update(func() { b.leader(info, time.Now()) })
+			report(News{Group: info.Group})
+		},
+		Renewed: func(info leader.LeaderInfo) {
+			b.update(func() { b.renewal(info, time.Now()) })
+			report(News{Group: info.Group})
+		},
+		Present: func() {
+			b.update(b.present)
+			report(News{Present: true})
+		},
 		Failed: func(err error) {
 			news := false
 			b.update(func() { news = b.failure(app.Words(err)) })
-			if news && failed != nil {
-				failed(err)
+			if news {
+				report(News{Failed: err})
 			}
 		},
 	})
@@ -197,7 +238,7 @@ func (b *Board) update(change func()) {
 	}
 }
 
-// control takes in which pause of a group stands, nil for none.
+// control records the pause of a group, nil for none.
 func (b *Board) control(group string, p *inspect.Pause) {
 	b.update(func() {
 		switch was, there := b.pauses[group]; {
@@ -217,6 +258,17 @@ func (b *Board) control(group string, p *inspect.Pause) {
 		b.settle(group)
 	})
 }
+
+// drain records the order by which an instance is drained, or its end.
+func (b *Board) drain(key string, order inspect.Drain, drained bool) {
+	b.update(func() {
+		b.drains.Take(key, order, drained)
+		b.state.Drained = b.drains.Line()
+	})
+}
+
+// DrainWords describes how an instance is drained, as app.DrainWords.
+func (b *Board) DrainWords(instance string) string { return b.drains.Words(instance) }
 
 // settle keeps a group of which the store has no record while it is paused, and
 // no longer: nobody will lead it until somebody sees that pause. That there is
@@ -239,11 +291,11 @@ func (b *Board) remove(group string) {
 	delete(b.malformed, group)
 }
 
-// pause tells a group whether it is paused.
+// pause updates whether a group is paused.
 func (b *Board) pause(g *Group) {
 	p, paused := b.pauses[g.Group]
 	if g.Paused == paused && g.PausedBy == p.By && g.PauseWhy == p.Reason {
-		return // the record tells of something else
+		return // the record is about something else
 	}
 	g.Paused, g.PausedBy, g.PauseWhy = paused, p.By, p.Reason
 	g.changed = b.seq
@@ -280,7 +332,7 @@ func (b *Board) renewal(info leader.LeaderInfo, now time.Time) {
 	}
 }
 
-// take takes in what a record says.
+// take updates the group by a record.
 func (g *Group) take(info leader.LeaderInfo) {
 	g.LeaderInfo = info
 	if info.Term != 0 {
@@ -300,7 +352,7 @@ func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
 		return
 	}
 	g := b.find(info.Group)
-	found := (g == nil || g.absent()) && !b.state.Complete // it stood there before we looked
+	found := (g == nil || g.absent()) && !b.state.Complete // the record existed before the board looked
 	if g == nil {
 		if g = b.add(info.Group); g == nil {
 			return
@@ -320,7 +372,7 @@ func (b *Board) fill() {
 	}
 }
 
-// tell takes in who leads a group now. found: it did so before we looked.
+// tell records who leads a group now. found: it did so before the board looked.
 func (b *Board) tell(g *Group, info leader.LeaderInfo, found bool, now time.Time) {
 	info.Reason = bounded(info.Reason)
 	before := g.LeaderInfo
@@ -328,6 +380,7 @@ func (b *Board) tell(g *Group, info leader.LeaderInfo, found bool, now time.Time
 	g.changed = b.seq
 	switch {
 	case info.ID == "":
+		g.Last = cmp.Or(before.ID, g.Last)
 		g.vacate(now)
 		if len(g.Terms) == 0 && !found {
 			g.vacantSince = now
@@ -350,7 +403,7 @@ func (b *Board) tell(g *Group, info leader.LeaderInfo, found bool, now time.Time
 // too many.
 func (b *Board) add(name string) *Group {
 	if !store.ValidKey(name) {
-		return nil // no candidate can stand for it
+		return nil // no candidate can campaign for it
 	}
 	if b.groups == nil {
 		b.groups, b.ignored = make(map[string]*Group), make(map[string]*Group)
@@ -380,9 +433,8 @@ func (g *Group) vacate(now time.Time) {
 	g.confirm()
 }
 
-// fell returns when the leader was gone that is seen to be gone now. One that
-// was found dead has been so for longer. The clock of a leader may have been
-// wrong.
+// fell returns when the leader left that is seen to be gone now. A leader that
+// was found dead died earlier. The clock of a leader may have been wrong.
 func (g *Group) fell(now time.Time) time.Time {
 	if g.Confirmed || g.Own || g.Renewed.IsZero() || g.Reason != leader.ReasonExpired {
 		return now
@@ -403,7 +455,7 @@ func (g *Group) end(now time.Time, reason leader.Reason, by, why string) {
 	t.Began = earlier(t.Began, t.Ended)
 }
 
-// ReasonUnseen says that a leader followed another without a vacancy that was
+// ReasonUnseen means that a leader followed another without a vacancy that was
 // seen.
 const ReasonUnseen leader.Reason = "unseen"
 
@@ -420,6 +472,10 @@ func (g *Group) enthrone(before leader.LeaderInfo, found bool, now time.Time) {
 		return
 	}
 	g.end(now, ReasonUnseen, "", "")
+	g.Came = Cause{g.Reason, g.By, g.Why}
+	if before.ID == "" && before.Reason != leader.ReasonAbsent {
+		g.Came = Cause{before.Reason, before.By, before.Why}
+	}
 	if before.ID != "" || before.Reason != "" && before.Reason != leader.ReasonAbsent {
 		reason := before.Reason
 		if before.ID != "" {
@@ -437,7 +493,7 @@ func (g *Group) enthrone(before leader.LeaderInfo, found bool, now time.Time) {
 	})
 }
 
-// ReasonOther stands for reasons that are none of package leader's.
+// ReasonOther replaces reasons that package leader does not define.
 const ReasonOther leader.Reason = "other"
 
 // bounded keeps reasons that others made up out of labels.
@@ -447,7 +503,7 @@ func bounded(r leader.Reason) leader.Reason {
 		leader.ReasonTrustExpired, leader.ReasonSuperseded, leader.ReasonOverwritten, leader.ReasonDisconnected,
 		leader.ReasonRetriesSpent, leader.ReasonLateGrant, leader.ReasonResigned, leader.ReasonTransferred,
 		leader.ReasonSteppedDown, leader.ReasonStopped, leader.ReasonPanicked, leader.ReasonCrashed, leader.ReasonClosed, leader.ReasonUnhealthy, leader.ReasonPaused,
-		leader.ReasonOutranked, leader.ReasonBalanced, leader.ReasonRemnant, leader.ReasonVacated, leader.ReasonForgotten:
+		leader.ReasonOutranked, leader.ReasonBalanced, leader.ReasonDrained, leader.ReasonRemnant, leader.ReasonVacated, leader.ReasonForgotten:
 		return r
 	default:
 		return ReasonOther
@@ -459,7 +515,7 @@ type Delta struct {
 	Seq     uint64
 	State   State
 	Changed []Group // in the order of their names
-	Renewed []Group // those of which nothing else is new
+	Renewed []Group // groups of which nothing else is new
 	Count   int     // how many groups there are
 }
 
@@ -482,7 +538,7 @@ func (b *Board) Since(seq uint64) Delta {
 	return d
 }
 
-// State returns how the board itself stands.
+// State returns the state of the board itself.
 func (b *Board) State() State {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -115,7 +115,7 @@ func TestASilentLeaderIsVacantAndItsLateRenewalGoesOnWithItsTerm(t *testing.T) {
 	})
 }
 
-func TestSinceTellsOnlyWhatIsNew(t *testing.T) {
+func TestSinceReturnsOnlyNewChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		b := boardtest.Follow(t, st)
@@ -160,8 +160,8 @@ func (f forged) WatchPattern(_ context.Context, pattern string, deliver func(sto
 	return func() {}, nil
 }
 
-// A record does not tell its age. That its leader lives is known with the next
-// renewal, and not before.
+// A record does not contain its age. Only the next renewal proves that its
+// leader lives.
 func TestALeaderThatWasFoundIsUnconfirmedUntilItRenews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -177,9 +177,9 @@ func TestALeaderThatWasFoundIsUnconfirmedUntilItRenews(t *testing.T) {
 			t.Errorf("renewed: %+v, since %v", g, g.Since())
 		}
 		if d := b.Since(seen); len(d.Changed) != 1 {
-			t.Errorf("that it lives was no news: %+v", d)
+			t.Errorf("the first renewal was not reported: %+v", d)
 		}
-		// One whose claim was seen needs no renewal.
+		// A leader whose claim was seen needs no renewal.
 		claimed := time.Now()
 		write(t, st, "billing", "w", 0, 0)
 		if g := groupOf(t, b, "billing"); !g.Confirmed || !g.Since().Equal(claimed) {
@@ -204,7 +204,8 @@ func TestALeaderThatWasFoundDeadWasSoBefore(t *testing.T) {
 		if g := groupOf(t, b, "billing"); g.ID == "" {
 			t.Errorf("a finding of another term was taken in: %+v", g)
 		}
-		// The clock of a leader may be wrong: when it was gone is not told by it.
+		// The clock of a leader may be wrong: it does not decide when the
+		// leader was gone.
 		b.Learn([]board.Finding{{Group: "orders", Term: 1, Renewed: died, Own: true}})
 		if g := groupOf(t, b, "orders"); g.ID == "" || !g.Own || !g.Renewed.Equal(died) {
 			t.Errorf("found, by its own clock: %+v", g)
@@ -223,7 +224,7 @@ func TestALeaderThatWasFoundDeadWasSoBefore(t *testing.T) {
 	})
 }
 
-func TestWhatWasFoundHasTheTimesThatOthersKnow(t *testing.T) {
+func TestFoundLeaderHasTheTimesThatOthersKnow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		begun := time.Now()
@@ -267,7 +268,7 @@ func demandNone(t *testing.T, b *board.Board, when string) {
 	}
 }
 
-// Nobody leads it until somebody remembers the pause.
+// The group has no leader until somebody remembers the pause.
 func TestAGroupThatIsPausedBeforeItsFirstLeaderIsKnown(t *testing.T) {
 	for _, found := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -334,7 +335,7 @@ func TestARecordThatIsFoundAfterAPauseIsFound(t *testing.T) {
 	})
 }
 
-// What is known of it goes with its record, as that of any other.
+// Knowledge of it goes with its record, as for any other group.
 func TestAPausedGroupStaysWithoutItsRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/inspect"
 )
 
-// full is a board without a free place, and what tells it who leads: "a", or
-// nobody for a reason.
+// full is a board without a free place, and told, which reports to it who
+// leads: "a", or nobody for a reason.
 func full() (b *Board, told func(group string, term uint64, reason leader.Reason)) {
 	b = &Board{}
 	told = func(group string, term uint64, reason leader.Reason) {
@@ -44,7 +44,7 @@ func TestAPlaceThatBecomesFreeIsTakenAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownOfIgnoredGroupsIsBounded(t *testing.T) {
+func TestKnowledgeOfIgnoredGroupsIsBounded(t *testing.T) {
 	b, told := full()
 	for i := range 2 * MaxIgnored {
 		told(fmt.Sprint("more", i), 1, "")
@@ -69,7 +69,7 @@ func TestWhatIsKnownOfIgnoredGroupsIsBounded(t *testing.T) {
 }
 
 // A record may be found whose lease was over before it was looked at.
-func TestWhatWasFoundExpiredWasHeardWhenItWasFound(t *testing.T) {
+func TestRecordFoundExpiredWasHeardWhenItWasFound(t *testing.T) {
 	b := &Board{}
 	now := time.Now()
 	b.update(func() { b.leader(leader.LeaderInfo{Group: "g", Term: 7, Reason: leader.ReasonExpired}, now) })
@@ -78,9 +78,9 @@ func TestWhatWasFoundExpiredWasHeardWhenItWasFound(t *testing.T) {
 	}
 }
 
-// The number of those that are not followed is for alerts, which would go on
-// for good.
-func TestAGroupThatFoundAPlaceIsNoLongerIgnored(t *testing.T) {
+// The number of groups that are not followed is for alerts, which would
+// otherwise fire permanently.
+func TestGroupIsShownOnceThereIsRoom(t *testing.T) {
 	b, told := full()
 	told("late", 1, "")
 	if d := b.Since(0); d.State.Ignored != 1 || d.Count != MaxGroups {
@@ -121,8 +121,7 @@ func TestAGroupThatIsPausedBeforeItsFirstLeaderIsBoundedAsOthers(t *testing.T) {
 	b.control("not a group", paused)
 	demand("no candidate can stand for it", 0, MaxGroups, false)
 
-	// Of one for which there was no room when it was told a renewal may be the
-	// first that is heard.
+	// For a group without room at its claim, a renewal may be the first report.
 	told("g8", 0, leader.ReasonAbsent)
 	b.control("early", paused)
 	b.update(func() { b.renewal(leader.LeaderInfo{Group: "early", ID: "a", Term: 3}, time.Now()) })

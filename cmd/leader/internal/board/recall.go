@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -8,10 +9,10 @@ import (
 	"github.com/seed-ff2cb582/leader/advisory"
 )
 
-// Recall puts the terms that a history tells of before those that were seen,
-// for the groups that the board knows. The terms come earliest first, and are
-// all there were since a time. Their times are those of the candidates' clocks;
-// none is taken to be later than what was seen here.
+// Recall puts the terms from a history before the terms that were seen, for the
+// groups that the board knows. The terms come earliest first, and are all there
+// were since a time. Their times are by the candidates' clocks; none is taken
+// to be later than what was seen here.
 func (b *Board) Recall(terms []advisory.Term, since time.Time) {
 	past := make(map[string][]Term)
 	for _, r := range terms {
@@ -49,7 +50,7 @@ func (g *Group) recall(past []Term, since, now time.Time) {
 	past = past[max(0, len(past)-(MaxTerms-len(seen))):]
 	for i := range past {
 		t := &past[i]
-		if t.Ended.IsZero() { // nobody has told
+		if t.Ended.IsZero() { // no advisory reported it
 			t.Ended, t.Reason = limit, ReasonUnseen
 		}
 		if t.Began.IsZero() { // at some time after the one before
@@ -64,9 +65,9 @@ func (g *Group) recall(past []Term, since, now time.Time) {
 	g.Terms = slices.Concat(past, seen)
 }
 
-// A Finding is what the store, a history or the leader itself says of a group
-// that was found. Its record, where nobody else does, says it by the clock of
-// its writer.
+// A Finding is what the store, a history or the leader itself reports about a
+// group that was found. Without any of these it is the record's content, by the
+// clock of its writer.
 type Finding struct {
 	Group string
 	Term  uint64
@@ -77,11 +78,18 @@ type Finding struct {
 	// the leader's clock.
 	Renewed time.Time
 	Own     bool
+	// Until is when the lease runs out, zero if only the record contains it.
+	Until time.Time
 	// Dead reports that the leader's lease has run out, at Since.
 	Dead bool
+	// Last led last, if the group is vacant. Came is why the leader came, if it
+	// is not.
+	Last string
+	Came Cause
 }
 
-// Learn takes in findings. One of a term that is over by now is passed over.
+// Learn records findings. A finding about a term that is over by now is
+// ignored.
 func (b *Board) Learn(all []Finding) {
 	b.update(func() {
 		for _, f := range all {
@@ -96,10 +104,16 @@ func (b *Board) Learn(all []Finding) {
 // as they are.
 func (g *Group) learn(f Finding) (news bool) {
 	last := len(g.Terms) - 1
+	if g.ID != "" {
+		g.Came = f.Came
+	} else {
+		g.Last = cmp.Or(g.Last, f.Last)
+	}
 	switch {
 	case f.Dead && (g.ID == "" || g.Confirmed):
 		return false // it was found so, and has been seen to act or to be gone since
 	case f.Dead:
+		g.Last = g.ID
 		g.take(leader.LeaderInfo{
 			Group: g.Group, Term: g.Term, Transitions: g.Transitions, Correlation: g.Correlation, Acquired: g.Acquired,
 			Renewed: f.Renewed, Reason: leader.ReasonExpired,
@@ -117,6 +131,9 @@ func (g *Group) learn(f Finding) (news bool) {
 	}
 	if g.ID != "" && !g.Confirmed && !f.Renewed.IsZero() {
 		g.Renewed, g.Own, news = f.Renewed, f.Own, true
+		if !f.Until.IsZero() {
+			g.Until = earlier(f.Until, g.Until)
+		}
 	}
 	return news
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-func TestWhatAHistoryTellsComesBeforeWhatWasSeen(t *testing.T) {
+func TestTermsOfAHistoryComeBeforeSeenTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		for i := range uint64(9) { // its terms are counts of its writes
@@ -29,7 +29,7 @@ func TestWhatAHistoryTellsComesBeforeWhatWasSeen(t *testing.T) {
 		term := first.Term().Number
 		terms := []advisory.Term{
 			{Group: "reports", Leader: "worker-2", Number: term - 4, Ended: begin.Add(-90 * time.Minute), Reason: leader.ReasonResigned, By: "ann"},
-			// Nobody has told when it began.
+			// No advisory contains its start.
 			{Group: "reports", Leader: "worker-4", Number: term - 3, Ended: begin.Add(-time.Hour), Reason: leader.ReasonResigned},
 			// It crashed.
 			{Group: "reports", Leader: "worker-3", Number: term - 2, Began: begin.Add(-time.Hour)},
@@ -58,7 +58,7 @@ func TestWhatAHistoryTellsComesBeforeWhatWasSeen(t *testing.T) {
 			}
 		}
 		if d := b.Since(held.Seq); len(d.Changed) != 1 || len(held.Changed[0].Terms) != 1 || held.Changed[0].Terms[0].Began.Equal(begin) {
-			t.Errorf("told: %+v, and what was handed out before: %+v", d.Changed, held.Changed)
+			t.Errorf("reported: %+v, and handed out before: %+v", d.Changed, held.Changed)
 		}
 		if _, ok := b.Group("nobody"); ok {
 			t.Error("a history has made a group")

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// Who leads does not change by what follows something unreadable, and yet
-// somebody goes on writing.
+// The leader does not change by reports that follow something unreadable, but
+// the records are still being written.
 func TestEachRecordThatCannotBeReadIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -47,7 +47,7 @@ func TestEachRecordThatCannotBeReadIsCounted(t *testing.T) {
 	})
 }
 
-// repeating is a store that says everything twice, as one does after an
+// repeating is a store that reports everything twice, as a store does after an
 // interruption.
 type repeating struct{ *memstore.Store }
 
@@ -68,14 +68,14 @@ func TestARecordThatIsDeliveredAgainIsNotCountedAgain(t *testing.T) {
 	})
 }
 
-// closed is a store whose connection is closed for good.
+// closed is a store whose connection is closed permanently.
 type closed struct{ *memstore.Store }
 
 func (closed) ConnState() store.ConnState               { return store.Closed }
 func (closed) OnConnState(func(store.ConnState)) func() { return func() {} }
 
 func TestABoardIsLeftWithItsConnection(t *testing.T) {
-	if err := (&board.Board{}).Follow(t.Context(), closed{memstore.New()}, nil); !errors.Is(err, leader.ErrConnectionClosed) {
+	if err := (&board.Board{}).Follow(t.Context(), closed{memstore.New()}, ">", func(board.News) {}); !errors.Is(err, leader.ErrConnectionClosed) {
 		t.Errorf("got %v", err)
 	}
 }

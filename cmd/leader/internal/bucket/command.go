@@ -72,13 +72,13 @@ func (p place) validate() error {
 type CreateCommand struct {
 	place
 
-	Replicas    int    `placeholder:"N" help:"How many servers keep the bucket: 1, 3 or 5 (default: 3, or 1 where the server stands alone)."`
+	Replicas    int    `placeholder:"N" help:"How many servers keep the bucket: 1, 3 or 5 (default: 3, or 1 on a server without a cluster)."`
 	Storage     string `enum:"file,memory" default:"file" help:"Where the servers keep it: file, memory. A restart forgets what is in memory."`
 	MaxBytes    int64  `placeholder:"BYTES" help:"A bound for its size, if the account demands one. A bucket that is full refuses renewals."`
 	Description string `placeholder:"TEXT" help:"What nats kv info shows of it."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (CreateCommand) Help() string {
 	return `Makes a bucket as elections want it, and prints how it is configured. A bucket that exists is left as it is: the
 command may be repeated.
@@ -186,8 +186,8 @@ func (c CreateCommand) asked() (flags string) {
 	return flags
 }
 
-// comment says in words what was done, and where the bucket is not what was
-// asked for.
+// comment describes what was done, and where the bucket differs from the
+// request.
 func (c CreateCommand) comment(std app.Streams, made Settings, i Inspection) {
 	if made.Created {
 		fmt.Fprintf(std.Err, "Bucket %q is made.\n", made.Bucket)
@@ -213,7 +213,7 @@ type CheckCommand struct {
 	Strict bool          `help:"Exit with 1 if there are warnings."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (CheckCommand) Help() string {
 	return `Says what is unsafe about an existing bucket, why, and which command changes it. Nothing is changed.
 

@@ -75,7 +75,7 @@ func edit(c *jetstream.StreamConfig, flags string) string {
 	return "nats stream edit " + c.Name + " " + flags
 }
 
-// anew is what to do about what no command changes.
+// anew is the remedy for what no command changes.
 func anew(c *jetstream.StreamConfig) string {
 	return fmt.Sprintf("stop the candidates, nats stream rm %s, leader bucket create %s, and start them", c.Name, bucketOf(c))
 }

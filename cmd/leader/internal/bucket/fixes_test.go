@@ -13,7 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// warnings makes or changes the stream and returns what the store says of it.
+// warnings makes or changes the stream and returns the store's warnings about
+// it.
 func warnings(t *testing.T, nc *nats.Conn, cfg jetstream.StreamConfig) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

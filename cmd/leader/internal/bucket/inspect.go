@@ -1,5 +1,5 @@
-// Package bucket is leader bucket: it makes buckets for elections, and says
-// what is unsafe about those that exist.
+// Package bucket is leader bucket: it makes buckets for elections, and reports
+// what is unsafe about existing buckets.
 package bucket
 
 import (
@@ -22,13 +22,14 @@ import (
 // An Inspection is what is known of a bucket.
 type Inspection struct {
 	// Info is nil if the bucket does not exist or its configuration cannot be
-	// read, which Err then says.
+	// read; Err is then the cause.
 	Info *jetstream.StreamInfo
 	Err  error
 	// Sent and Received are when the request for Info left and when the answer
 	// came.
 	Sent, Received time.Time
-	// Findings say what the bucket means for elections.
+	// Findings are the consequences of the bucket's configuration for
+	// elections.
 	Findings finding.List
 }
 
@@ -37,7 +38,7 @@ func (i *Inspection) Missing() bool { return errors.Is(i.Err, jetstream.ErrStrea
 
 // Inspect reads the configuration of the session's bucket and judges it for
 // leases of that length. Without its configuration a bucket is not judged at
-// all: what a store would say of it then is only that it cannot see it.
+// all: a store would only report that it cannot see the bucket.
 func Inspect(ctx context.Context, s *app.Session, tester *rights.Tester, ttl time.Duration) Inspection {
 	var i Inspection
 	if i.Err = i.read(ctx, s, tester); i.Err != nil {
@@ -59,8 +60,8 @@ func Inspect(ctx context.Context, s *app.Session, tester *rights.Tester, ttl tim
 
 // mirrors warns of streams that answer reads of the bucket beside it, of any
 // age. The bucket does not know them, so all streams are looked through, by a
-// user who may. Otherwise nothing is said: a candidate warns of the mirror that
-// answers it.
+// user who may. Otherwise nothing is reported: a candidate warns of the mirror
+// that answers it.
 func (i *Inspection) mirrors(ctx context.Context, s *app.Session, tester *rights.Tester) {
 	if has, err := tester.Has(ctx, rights.Scope{Bucket: s.Bucket, API: s.API()}.ListRight()); err != nil || !has {
 		return
@@ -83,10 +84,10 @@ func (i *Inspection) mirrors(ctx context.Context, s *app.Session, tester *rights
 	}
 }
 
-// read asks for the bucket's configuration. The right to is tried before, since
-// the server does not answer a request that it denies, and the wait would look
-// like one for a server that is down. When the request left and when the answer
-// came is kept for whoever compares clocks by it.
+// read asks for the bucket's configuration. It tries the right first, since the
+// server does not answer a request that it denies, and the wait would look like
+// a server that is down. The times of the request and of the answer are kept
+// for callers that compare clocks.
 func (i *Inspection) read(ctx context.Context, s *app.Session, tester *rights.Tester) error {
 	right := rights.Scope{Bucket: s.Bucket, API: s.API()}.InfoRight()
 	switch has, err := tester.Has(ctx, right); {
@@ -155,7 +156,7 @@ func (i *Inspection) judge(report store.Report, refused error, ttl time.Duration
 	i.replicas()
 }
 
-// expiry says for which leases a bucket that expires its records was judged.
+// expiry reports for which leases a bucket that expires its records was judged.
 func (i *Inspection) expiry(ttl time.Duration) {
 	if age := i.Info.Config.MaxAge; age > 0 && ttl > 0 {
 		i.Findings.Add("expiry", finding.Info, "", "records expire after %v: the bucket is for leases of at most %v, and was judged for %v (--ttl)", age, age, ttl)
@@ -164,18 +165,19 @@ func (i *Inspection) expiry(ttl time.Duration) {
 
 func bucketOf(c *jetstream.StreamConfig) string { return strings.TrimPrefix(c.Name, "KV_") }
 
-// clustered reports whether the stream's server is one of a cluster. The
-// cluster's name is empty on a server that stands alone.
+// clustered reports whether the stream's server belongs to a cluster. The
+// cluster's name is empty on a single server.
 func clustered(info *jetstream.StreamInfo) bool {
 	return info.Cluster != nil && info.Cluster.Name != ""
 }
 
-// replicas judges how the servers of the bucket are. What is not current is a
-// warning as long as there is a majority. Of too few the store warns.
+// replicas judges the state of the bucket's servers. A server that is not
+// current is a warning as long as there is a majority. The store warns if there
+// are too few.
 func (i *Inspection) replicas() {
 	c, l := i.Info.Config, &i.Findings
 	if !clustered(i.Info) {
-		l.Add("replicas", finding.Info, "three servers in a cluster survive the loss of one", "one server keeps the bucket and stands alone: while it is down nobody is elected or kept")
+		l.Add("replicas", finding.Info, "three servers in a cluster survive the loss of one", "one server without a cluster keeps the bucket: while it is down nobody is elected or kept")
 		return
 	}
 	var away []string

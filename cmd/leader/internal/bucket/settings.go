@@ -72,7 +72,7 @@ func (s Settings) result() output.Result {
 			{"deletions", yesNo(s.Deletes), "a record would read as an earlier one"},
 			{"direct gets", yesNo(s.Direct), "reads need a right for one key, and not for all"},
 			{"republished to", republish, "watches cost the servers nothing"},
-			{"first sequence", strconv.FormatUint(s.FirstSeq, 10), "terms continue above those of a bucket that was deleted"},
+			{"first sequence", strconv.FormatUint(s.FirstSeq, 10), "terms continue above the terms of a deleted bucket"},
 		},
 	}
 }

@@ -26,7 +26,7 @@ type Command struct {
 	For         time.Duration `placeholder:"TIME" help:"End after this time."`
 	JSON        bool          `name:"json" help:"Print one JSON object per transition."`
 
-	Group string `arg:"" help:"The group to stand in."`
+	Group string `arg:"" help:"The group to campaign in."`
 }
 
 // Help is shown below the flags.
@@ -43,7 +43,7 @@ Exit status: 0 when interrupted or after --for, 2 wrong usage, 5 refused by the 
 
 Examples:
 
-  # A server of its own, and one candidate.
+  # A separate server, and one candidate.
   leader campaign --dev jobs
   # In one terminal, and in another: they take turns.
   leader campaign jobs --id a --resign-after 10s
@@ -100,7 +100,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	}
 	select {
 	case <-ctx.Done():
-	case <-e.Done(): // by itself; the stop says why
+	case <-e.Done(): // by itself; the stop returns why
 	}
 	err = e.StopWithContext(context.Background(), leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: c.Timeout})
 	return errors.Join(err, printer.failed())
@@ -120,9 +120,9 @@ func (c Command) serve(ctx context.Context, e leader.Election) {
 	}
 }
 
-// shell runs commands in an environment, with their output on w. What a command has started is
-// killed with it, where the system knows it: each check that takes too long
-// would leave a process behind.
+// shell runs commands in an environment, with their output on w. Processes that
+// a command has started are killed with it, where the system knows them:
+// otherwise each check that takes too long would leave a process behind.
 func shell(w io.Writer, env []string) candidate.Shell {
 	return func(ctx context.Context, command string) error {
 		cmd := exec.CommandContext(ctx, "sh", "-c", command)

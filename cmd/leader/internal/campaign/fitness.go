@@ -10,7 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// A fitness is the health of the candidate: a check's, and what a signal says.
+// A fitness is the health of the candidate: the result of a check, and of a
+// signal.
 type fitness struct {
 	check   leader.HealthChecker // nil: healthy
 	unfit   atomic.Bool
@@ -35,10 +36,10 @@ func (f *fitness) close() {
 	close(f.signals)
 }
 
-// unfitness is what a candidate says that waits until it is fit.
+// unfitness is the error of a candidate that waits until it is fit.
 func (f *fitness) unfitness() error {
 	if f.unfit.Load() {
-		return errors.New("waiting: this host is not fit to lead: the signal USR1 said so")
+		return errors.New("waiting: this host is not fit to lead: signal USR1")
 	}
 	return errors.New("waiting: this host is not fit to lead: the check failed")
 }

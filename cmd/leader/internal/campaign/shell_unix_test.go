@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// patience bounds each wait. None that succeeds takes so long.
+// patience bounds each wait. A wait that succeeds is much shorter.
 const patience = time.Minute
 
 // A check that takes too long is ended, again and again.

@@ -27,21 +27,21 @@ import (
 type Flags struct {
 	app.Target
 
-	Create         bool              `help:"Make the bucket if there is none. That of the default name is made in any case."`
+	Create         bool              `help:"Make the bucket if there is none. The bucket of the default name is made in any case."`
 	ID             string            `name:"id" env:"LEADER_ID" placeholder:"NAME" help:"The candidate's name, unlike any other of the group; the host's name if not given."`
 	Profile        string            `enum:",low-latency,stable,high-throughput" default:"" placeholder:"PROFILE" help:"Values for what is not given: low-latency, stable, high-throughput (default: ${profile})."`
 	TTL            time.Duration     `name:"ttl" placeholder:"TIME" help:"The length of the lease: how long nobody leads after a crash."`
 	Heartbeat      time.Duration     `placeholder:"TIME" help:"The time from one renewal to the next (default: a fifth of --ttl, and without that the profile's)."`
 	Grace          string            `env:"LEADER_GRACE" enum:"auto,on,off" default:"auto" placeholder:"auto" help:"Whether to lead only a lease after the claim: auto (where the bucket may forget, or is new), on, off."`
-	ForeignTTL     time.Duration     `name:"foreign-ttl" placeholder:"TIME" help:"How long the record of another program is believed, which does not say for how long its lease is good; the longest of that program's leases (default: the bucket's, where it drops records by age, else --ttl with a warning)."`
+	ForeignTTL     time.Duration     `name:"foreign-ttl" placeholder:"TIME" help:"How long the record of another program is believed, which does not contain the length of its lease; the longest of that program's leases (default: the bucket's, where it drops records by age, else --ttl with a warning)."`
 	Priority       int               `placeholder:"N" help:"Higher goes first at a vacancy."`
 	AllowTakeover  bool              `help:"Ask a leader of lower priority to hand over, and hand over to one of higher priority."`
 	ProgramVersion string            `placeholder:"VERSION" help:"The version of the program, for people and --version-policy."`
 	VersionPolicy  string            `enum:"any,older,newer" default:"any" placeholder:"any" help:"Which versions of the program are preferred: any, older, newer."`
 	Address        string            `placeholder:"ADDRESS" help:"Where clients reach this candidate when it leads."`
-	ConnParams     string            `name:"connection-params" placeholder:"TEXT" help:"What clients need besides the address, such as a gRPC service config."`
-	Meta           map[string]string `placeholder:"KEY=VALUE" help:"What else the record says of the candidate."`
-	Check          string            `placeholder:"CMD" help:"A shell command that succeeds while this host is fit to lead; it does not stand before the first success, nor lead after three failures in a row."`
+	ConnParams     string            `name:"connection-params" placeholder:"TEXT" help:"What clients need in addition to the address, such as a gRPC service config."`
+	Meta           map[string]string `placeholder:"KEY=VALUE" help:"Further facts about the candidate in the record."`
+	Check          string            `placeholder:"CMD" help:"A shell command that succeeds while this host is fit to lead; it does not campaign before the first success, nor lead after three failures in a row."`
 	CheckInterval  time.Duration     `placeholder:"TIME" help:"The time from one check to the next, and how long one may take (default: the heartbeat)."`
 	PassCreds      bool              `name:"pass-credentials" help:"Leave the credentials for the store (NATS_PASSWORD, NATS_CREDS, LEADER_STORE and others) in the environment of the programs that it starts."`
 	Advisories     bool              `help:"Publish transitions on leader-advisory.<bucket>.>, as leader history keeps them."`
@@ -65,7 +65,7 @@ func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io
 	}
 	var said []string
 	if f.OnNATS() {
-		said = []string{leader.NoteDisconnected} // Connect has it said, once for all elections
+		said = []string{leader.NoteDisconnected} // Connect reports it, once for all elections
 	}
 	cfg := leader.ElectionConfig{
 		Bucket: f.Bucket, Group: group, InstanceID: id,
@@ -85,8 +85,8 @@ func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io
 	return cfg, cfg.Validate()
 }
 
-// Environ is the environment of a program that a candidate starts: that of this
-// process, without credentials unless they are to be passed on.
+// Environ is the environment of a program that a candidate starts: this
+// process's environment, without credentials unless they are to be passed on.
 func (f Flags) Environ() []string {
 	if f.PassCreds {
 		return os.Environ()
@@ -106,7 +106,7 @@ func (f Flags) Validate() error {
 		errs = append(errs, errors.New("--advisories: are messages of NATS, and --store names another kind"))
 	}
 	if f.CheckInterval > 0 && f.Check == "" {
-		errs = append(errs, errors.New("--check-interval: says nothing without --check"))
+		errs = append(errs, errors.New("--check-interval: has no effect without --check"))
 	}
 	return errors.Join(errs...)
 }
@@ -145,10 +145,10 @@ func (f Flags) AcquireGrace() leader.AcquireGrace {
 	}
 }
 
-// Connect connects for a candidate: it waits for a server whatever keeps it
-// away, which it says, but not for one that refuses the login.
+// Connect connects for a candidate: whatever keeps the server away, it reports
+// the cause and waits, but not for a server that refuses the login.
 func (f Flags) Connect(ctx context.Context, command string, say io.Writer) (*app.Session, error) {
-	waits := make(chan struct{}) // closed once it was said which server is waited for
+	waits := make(chan struct{}) // closed when it was printed which server is waited for
 	defer close(waits)
 	opts := append(natsconn.Outages(func(text string) {
 		<-waits
@@ -157,13 +157,13 @@ func (f Flags) Connect(ctx context.Context, command string, say io.Writer) (*app
 		// Without a buffer: what waits there for a reconnection would be
 		// written when it is long given up.
 		nats.ReconnectBufSize(-1),
-		// Whose credentials ran out is back when they have been renewed.
+		// A user whose credentials ran out is back when they have been renewed.
 		nats.IgnoreAuthErrorAbort(),
 	)
 	s, err := f.Open(command, opts...)
 	switch {
 	case err != nil && f.OnNATS() && !natsconn.Refused(err):
-		// What is wrong with the flags is found again.
+		// An error in the flags is found again.
 		s, again := f.Open(command, append(opts, nats.RetryOnFailedConnect(true))...)
 		if again == nil && !s.Connected() {
 			app.Say(say, fmt.Errorf("waiting for %s: %w", s.URL, cause(err))) // the election does
@@ -176,7 +176,7 @@ func (f Flags) Connect(ctx context.Context, command string, say io.Writer) (*app
 	return s, err
 }
 
-// cause returns why a connection failed, without what is said anyway.
+// cause returns why a connection failed, without what is printed anyway.
 func cause(err error) error {
 	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
 		err = next
@@ -266,10 +266,9 @@ func (f Flags) complete(s *app.Session, cfg leader.ElectionConfig) leader.Electi
 	return cfg
 }
 
-// AwaitFit asks the health check of a candidate that does not stand yet until
-// it passes, at each of its intervals, and reports whether it did before ctx was
-// done. Without a check it does at once. unfit is called after the first
-// failure.
+// AwaitFit asks the health check of a future candidate until it passes, at each
+// of its intervals, and reports whether it did before ctx was done. Without a
+// check it returns immediately. unfit is called after the first failure.
 //
 // The election asks for the first time an interval after its start, and takes
 // three failures for a reason to leave: it would lead before that.

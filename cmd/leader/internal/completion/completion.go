@@ -1,27 +1,27 @@
 // Package completion completes command lines in bash, zsh, fish and PowerShell.
 //
-// Cobra's scripts know nothing of the commands: they ask the program itself, by
-// the hidden command leader __complete, what may stand where the cursor is. So
-// what they offer is what the program takes, and the groups are those of the
-// bucket.
+// The scripts know nothing of the commands: they ask the program itself, by the
+// hidden command leader __complete, which words fit where the cursor is. So the
+// program offers exactly the words that it accepts, and the groups that the
+// bucket has.
 package completion
 
 import (
 	"context"
-	"errors"
-	"io"
+	"embed"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/tree"
 )
+
+//go:embed scripts
+var scripts embed.FS
 
 // Budget is how long the server has for the names of the groups. A person waits
 // with a finger on the tab key.
@@ -34,8 +34,8 @@ type Command struct {
 
 // Help is shown below the flags.
 func (Command) Help() string {
-	return `Prints a script that completes commands, flags, their values, and the groups of the bucket and their candidates, if the server answers
-within a second. That for bash needs its package bash-completion.
+	return `Prints a script that completes commands, flags, their values, and the groups of the bucket, their candidates, and the instances to drain and undrain, if the server
+answers within a second.
 
 Examples:
 
@@ -53,18 +53,12 @@ Exit status: 0, or 2 for wrong usage.`
 }
 
 // Run prints the script.
-func (c Command) Run(parser *kong.Kong, std app.Streams) error {
-	root := tree.Of(parser.Model.Node)
-	switch c.Shell {
-	case "bash":
-		return root.GenBashCompletionV2(std.Out, true)
-	case "zsh":
-		return root.GenZshCompletion(std.Out)
-	case "fish":
-		return root.GenFishCompletion(std.Out, true)
-	default:
-		return root.GenPowerShellCompletionWithDesc(std.Out)
+func (c Command) Run(std app.Streams) error {
+	script, err := scripts.ReadFile("scripts/" + c.Shell)
+	if err == nil {
+		_, err = std.Out.Write(script)
 	}
+	return err
 }
 
 // A WordsCommand is what the scripts call: leader __complete WORD..., the last
@@ -73,111 +67,235 @@ type WordsCommand struct {
 	Words []string `arg:"" optional:""`
 }
 
-// Run prints a line for each word that fits, and at last what else the shell is
-// to do. It never fails, since nobody would see why.
+// Run prints a line for each word that fits, with a tab before its meaning. The
+// last line is :0 if the shell is to offer names of files, and :4 otherwise, as
+// in programs made with cobra, whose scripts may still be installed. Run never
+// fails, since nobody would see why.
 func (c WordsCommand) Run(parser *kong.Kong, std app.Streams, kit app.Kit, env environ.Env) error {
-	_ = complete(parser.Model.Node, c.Words, std.Out, lookups{
+	found, files := lookups{
 		contexts: kit.Contexts,
-		groups: func(flags map[string]string) []cobra.Completion {
-			return asked(flags, kit, env, func(ctx context.Context, s *app.Session) []cobra.Completion { return groups(ctx, s, flags) })
+		groups: func(flags map[string]string) []string {
+			return asked(flags, kit, env, func(ctx context.Context, s *app.Session) []string { return groups(ctx, s, flags) })
 		},
-		candidates: func(group string, flags map[string]string) []cobra.Completion {
-			return asked(flags, kit, env, func(ctx context.Context, s *app.Session) []cobra.Completion { return candidates(ctx, s, group) })
+		candidates: func(group string, flags map[string]string) []string {
+			return asked(flags, kit, env, func(ctx context.Context, s *app.Session) []string { return candidates(ctx, s, group) })
 		},
-	})
+		leaders: func(flags map[string]string) []string { return asked(flags, kit, env, leaders) },
+		drained: func(flags map[string]string) []string { return asked(flags, kit, env, drained) },
+	}.complete(parser.Model.Node, c.Words)
+	for _, word := range found {
+		fmt.Fprintln(std.Out, word)
+	}
+	last := ":4"
+	if files {
+		last = ":0"
+	}
+	fmt.Fprintln(std.Out, last)
 	return nil
+}
+
+// meaning adds to a word the first line of its meaning.
+func meaning(word, text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	return word + "\t" + text
 }
 
 // lookups find what depends on the machine and on the server.
 type lookups struct {
 	// groups returns the groups of the bucket that the flags name, none if that
 	// takes too long.
-	groups func(flags map[string]string) []cobra.Completion
+	groups func(flags map[string]string) []string
 	// candidates returns the candidates of a group that answer the roll call.
-	candidates func(group string, flags map[string]string) []cobra.Completion
+	candidates func(group string, flags map[string]string) []string
+	// leaders returns the instances that lead groups of the bucket, drained those
+	// that are drained.
+	leaders, drained func(flags map[string]string) []string
 	// contexts returns the names of the NATS contexts.
-	contexts func() []cobra.Completion
+	contexts func() []string
 }
 
-// complete writes what may stand in place of the last of the words, which are
-// those after the program's name.
-func complete(program *kong.Node, words []string, out io.Writer, look lookups) error {
-	var errs []error
-	var help *cobra.Command
-	root := tree.Of(program, func(cmd *cobra.Command, node *kong.Node) {
-		// What is not known yet is not wrong yet.
-		cmd.FParseErrWhitelist.UnknownFlags = true
-		cmd.ValidArgsFunction = look.arguments(tree.Default(node).Positional)
-		for _, flag := range tree.Default(node).Flags {
-			if !flag.Hidden {
-				errs = append(errs, cmd.RegisterFlagCompletionFunc(flag.Name, look.value(flag.Value)))
+// A line is a command line up to the word that is to be completed. A word that
+// is not known yet is not wrong yet.
+type line struct {
+	node  *kong.Node        // the command
+	flags map[string]string // the flags that are given, by name
+	args  []string
+	// open is the flag whose value is the next word. unknown reports whether
+	// that word may be the value of a flag that does not exist.
+	open    *kong.Flag
+	unknown bool
+	plain   bool // after --, where no word is a flag
+}
+
+// complete returns the words that fit in place of the last one, or reports that
+// it is the name of a file.
+func (l lookups) complete(program *kong.Node, words []string) (found []string, files bool) {
+	if len(words) == 0 {
+		return nil, false
+	}
+	at, word := line{node: program, flags: make(map[string]string)}, words[len(words)-1]
+	for _, word := range words[:len(words)-1] {
+		at.take(word)
+	}
+	name, value, assigned := strings.Cut(word, "=")
+	switch flag := at.flag(strings.TrimLeft(name, "-")); {
+	case at.open != nil:
+		found, files = l.value(&at, at.open.Value)
+	case at.unknown:
+		return nil, true
+	case at.plain || !strings.HasPrefix(word, "-"):
+		found, files = l.argument(&at)
+	case !assigned:
+		found = at.offered()
+	case flag != nil:
+		word = value
+		found, files = l.value(&at, flag.Value)
+	}
+	return slices.DeleteFunc(found, func(f string) bool { return f == "" || !strings.HasPrefix(f, word) }), files
+}
+
+// take takes in a word before the cursor.
+func (l *line) take(word string) {
+	l.unknown = false
+	name, value, assigned := strings.Cut(word, "=")
+	switch {
+	case l.open != nil:
+		l.flags[l.open.Name], l.open = word, nil
+	case l.plain || word == "-" || !strings.HasPrefix(word, "-"):
+		for _, child := range l.node.Children {
+			if len(l.args) == 0 && (child.Name == word || slices.Contains(child.Aliases, word)) {
+				l.node = child
+				return
 			}
 		}
-		if node.Name == "help" {
-			cmd.ValidArgsFunction = commands(program)
-			help = cmd
+		l.args = append(l.args, word)
+	case word == "--":
+		l.plain = true
+	case strings.HasPrefix(word, "--"):
+		l.give(l.flag(name[2:]), value, assigned)
+	default:
+		// Each letter is a flag, until one takes the rest for its value.
+		for i, letter := range word[1:] {
+			flag, rest := l.flag(string(letter)), word[i+2:]
+			if flag == nil || !isBool(flag) {
+				l.give(flag, strings.TrimPrefix(rest, "="), rest != "")
+				return
+			}
+			l.give(flag, "", false)
 		}
-	})
-	root.SetHelpCommand(help) // or cobra adds its own
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, words...))
-	root.SetOut(out)
-	root.SetErr(io.Discard)
-	root.SilenceErrors, root.SilenceUsage = true, true
-	return errors.Join(append(errs, root.Execute())...)
+	}
 }
 
-// arguments completes what is no flag's. The last argument may take many.
-func (l lookups) arguments(of []*kong.Positional) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		at := len(args)
-		if at >= len(of) && len(of) > 0 && of[len(of)-1].IsCumulative() {
-			at = len(of) - 1
-		}
-		if at >= len(of) {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return l.value(of[at])(cmd, args, word)
+// give takes in a flag, nil if it does not exist.
+func (l *line) give(flag *kong.Flag, value string, assigned bool) {
+	switch {
+	case flag == nil:
+		l.unknown = !assigned
+	case assigned:
+		l.flags[flag.Name] = value
+	case isBool(flag):
+		l.flags[flag.Name] = "true"
+	default:
+		l.open = flag
 	}
+}
+
+// flag returns the flag of a name or a letter, nil if there is none.
+func (l *line) flag(name string) *kong.Flag {
+	for _, flag := range l.known() {
+		if flag.Name == name || flag.Short != 0 && string(flag.Short) == name {
+			return flag
+		}
+	}
+	return nil
+}
+
+// command returns the command of the line. A family of commands with a default
+// among them, such as history, is that command too, so that its flags and
+// arguments may follow the family's name.
+func (l *line) command() *kong.Node {
+	if l.node.DefaultCmd != nil {
+		return l.node.DefaultCmd
+	}
+	return l.node
+}
+
+// known returns the flags of the command and of the families that it is in.
+func (l *line) known() (all []*kong.Flag) {
+	for at := l.command(); at != nil; at = at.Parent {
+		all = append(all, at.Flags...)
+	}
+	return all
+}
+
+// offered returns the flags that may follow.
+func (l *line) offered() (all []string) {
+	for _, flag := range l.known() {
+		if _, given := l.flags[flag.Name]; flag.Hidden || given && !flag.IsCumulative() {
+			continue
+		}
+		all = append(all, meaning("--"+flag.Name, environ.Help(flag)))
+		if flag.Short != 0 {
+			all = append(all, meaning("-"+string(flag.Short), environ.Help(flag)))
+		}
+	}
+	return all
+}
+
+// argument completes words that do not belong to a flag: a command, or an
+// argument, the last of which may take many.
+func (l lookups) argument(at *line) (found []string, files bool) {
+	if len(at.args) == 0 {
+		found = commands(at.node)
+	}
+	of := at.command().Positional
+	i := len(at.args)
+	if i >= len(of) && len(of) > 0 && of[len(of)-1].IsCumulative() {
+		i = len(of) - 1
+	}
+	if i >= len(of) {
+		return found, false
+	}
+	if at.node.Name == "help" {
+		return commands(at.node.Parent), false
+	}
+	more, files := l.value(at, of[i])
+	return append(found, more...), files
 }
 
 // value completes a value of a flag or an argument.
-func (l lookups) value(v *kong.Value) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, word string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
-		switch {
-		case isFile(v):
-			return nil, cobra.ShellCompDirectiveDefault
-		case v.Enum != "":
-			found = v.EnumSlice()
-		case v.Flag != nil && v.Name == "context":
-			found = l.contexts()
-		case v.Flag != nil && v.Name == "to" && len(args) > 0:
-			found = l.candidates(args[0], given(cmd.Flags()))
-		case v.Flag == nil && isGroup(v), v.Flag != nil && v.Name == "group":
-			found = l.groups(given(cmd.Flags()))
-		}
-		return starting(word, found), cobra.ShellCompDirectiveNoFileComp
+func (l lookups) value(at *line, v *kong.Value) (found []string, files bool) {
+	switch {
+	case isFile(v):
+		return nil, true
+	case v.Enum != "":
+		found = v.EnumSlice()
+	case v.Flag != nil && v.Name == "context":
+		found = l.contexts()
+	case v.Flag != nil && v.Name == "to" && len(at.args) > 0:
+		found = l.candidates(at.args[0], at.flags)
+	case v.Flag == nil && v.Name == "instance" && at.node.Name == "drain":
+		found = l.leaders(at.flags)
+	case v.Flag == nil && v.Name == "instance" && at.node.Name == "undrain":
+		found = l.drained(at.flags)
+	case v.Flag == nil && isGroup(v), v.Flag != nil && v.Name == "group":
+		found = l.groups(at.flags)
 	}
+	return found, false
 }
 
-// commands completes the argument of leader help.
-func commands(program *kong.Node) cobra.CompletionFunc {
-	return func(_ *cobra.Command, _ []string, word string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
-		for _, child := range program.Children {
-			if !child.Hidden {
-				found = append(found, cobra.CompletionWithDesc(child.Name, child.Help))
-			}
+// commands returns the commands of a family.
+func commands(node *kong.Node) (found []string) {
+	for _, child := range node.Children {
+		if !child.Hidden {
+			found = append(found, meaning(child.Name, child.Help))
 		}
-		return starting(word, found), cobra.ShellCompDirectiveNoFileComp
 	}
+	return found
 }
 
-// given returns the values of the flags that are on the line, by their names.
-func given(flags *pflag.FlagSet) map[string]string {
-	values := map[string]string{}
-	flags.Visit(func(f *pflag.Flag) { values[f.Name] = f.Value.String() })
-	return values
-}
+// isBool reports whether a flag takes no value from the next word.
+func isBool(f *kong.Flag) bool { return f.IsBool() || f.IsCounter() }
 
 // isGroup reports whether a value names a group. It goes by the name, which is
 // what people read in the help.
@@ -191,9 +309,4 @@ func isFile(v *kong.Value) bool {
 		return true
 	}
 	return v.Flag == nil && v.Name == "program"
-}
-
-// starting returns those that begin with the word.
-func starting(word string, all []cobra.Completion) []cobra.Completion {
-	return slices.DeleteFunc(all, func(c cobra.Completion) bool { return c == "" || !strings.HasPrefix(c, word) })
 }

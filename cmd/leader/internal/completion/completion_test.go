@@ -1,13 +1,11 @@
 package completion
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
-	"github.com/spf13/cobra"
 )
 
 // A grammar has one of each thing that there is to complete.
@@ -26,6 +24,13 @@ type grammar struct {
 		Server string `help:"Where."`
 		Group  string `arg:""`
 	} `cmd:"" help:"Over."`
+	Drain struct {
+		Server   string `help:"Where."`
+		Instance string `arg:""`
+	} `cmd:"" hidden:""`
+	Undrain struct {
+		Instance string `arg:""`
+	} `cmd:"" hidden:""`
 	Run struct {
 		Group   string   `arg:""`
 		Program []string `arg:""`
@@ -79,6 +84,9 @@ func TestWordsFitWhereTheCursorIs(t *testing.T) {
 		{"hand reports --to ", "w1-of-reports w2@"},
 		{"hand reports --server x --to w2", "w2@x"},
 		{"hand --to w", ""},
+		{"drain --server x ", "w1@x"},
+		{"undrain ", "w2"},
+		{"undrain w2 ", ""},
 		{"run reports ", ":files"},
 		{"run reports -- ", ":files"},
 		{"run reports -- prog --wat", ":files"},
@@ -91,20 +99,19 @@ func TestWordsFitWhereTheCursorIs(t *testing.T) {
 		{"history enable ", ""},
 	} {
 		look := lookups{
-			groups: func(flags map[string]string) []cobra.Completion {
+			groups: func(flags map[string]string) []string {
 				at := "@" + flags["server"]
-				return []cobra.Completion{"reports" + at, "jobs.eu" + at}
+				return []string{"reports" + at, "jobs.eu" + at}
 			},
-			candidates: func(group string, flags map[string]string) []cobra.Completion {
-				return []cobra.Completion{"w1-of-" + group, "w2@" + flags["server"]}
+			candidates: func(group string, flags map[string]string) []string {
+				return []string{"w1-of-" + group, "w2@" + flags["server"]}
 			},
-			contexts: func() []cobra.Completion { return []cobra.Completion{"staging"} },
+			leaders:  func(flags map[string]string) []string { return []string{"w1@" + flags["server"]} },
+			drained:  func(map[string]string) []string { return []string{"w2"} },
+			contexts: func() []string { return []string{"staging"} },
 		}
-		var out bytes.Buffer
-		if err := complete(modelOf(t), strings.Split(c.line, " "), &out, look); err != nil {
-			t.Errorf("%q: %v", c.line, err)
-		}
-		if got := words(out.String()); !slices.Equal(got, slices.Sorted(slices.Values(strings.Fields(c.want)))) {
+		found, files := look.complete(modelOf(t), strings.Split(c.line, " "))
+		if got := words(found, files); !slices.Equal(got, slices.Sorted(slices.Values(strings.Fields(c.want)))) {
 			t.Errorf("%q: %q, want %q", c.line, got, c.want)
 		}
 	}
@@ -112,15 +119,13 @@ func TestWordsFitWhereTheCursorIs(t *testing.T) {
 
 // words returns what is offered without what it means, in order, and :files if
 // the shell is to add the names of files.
-func words(out string) (found []string) {
-	for line := range strings.Lines(out) {
-		switch word, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); word {
-		case ":0":
-			found = append(found, ":files")
-		case ":4":
-		default:
-			found = append(found, word)
-		}
+func words(all []string, files bool) (found []string) {
+	for _, f := range all {
+		word, _, _ := strings.Cut(f, "\t")
+		found = append(found, word)
+	}
+	if files {
+		found = append(found, ":files")
 	}
 	slices.Sort(found)
 	return found

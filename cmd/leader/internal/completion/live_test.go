@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app/apptest"
 	"github.com/seed-ff2cb582/leader/store/memstore"
@@ -20,7 +18,7 @@ func TestSilentHolderLeadsNoMoreElsewhere(t *testing.T) {
 		apptest.Lead(t, st, "g", "gone", time.Hour)
 		flags := map[string]string{"store": "memory://"}
 		kit := apptest.Elsewhere(st, time.Minute).Kit
-		all := asked(flags, kit, func(string) (string, bool) { return "", false }, func(ctx context.Context, s *app.Session) []cobra.Completion {
+		all := asked(flags, kit, func(string) (string, bool) { return "", false }, func(ctx context.Context, s *app.Session) []string {
 			return groups(ctx, s, flags)
 		})
 		if len(all) != 1 || all[0] != "g\tno leader" {

@@ -13,7 +13,7 @@ import (
 )
 
 // Settings reads the context, if one is named or, without a server, selected.
-// What the flags say besides takes the place of what it says.
+// Further flags take precedence over its settings.
 func Settings(f natsconn.Flags) (natsconn.Settings, error) {
 	name := f.Context
 	switch {

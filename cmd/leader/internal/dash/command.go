@@ -14,8 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
 )
 
-// minToken is how long a token is at least: one that short would still take for
-// ever to guess. There is no limit on how many a visitor tries.
+// minToken is the minimal length of a token: even the shortest would take
+// forever to guess. There is no limit on how many a visitor tries.
 const minToken = 16
 
 // A Command is the command line of leader dash.
@@ -33,13 +33,13 @@ func (Command) Help() string {
 	return `Serves one page: every group of the bucket, who leads it and since when, how long the lease is good for, and its terms. It
 follows the elections live and takes no part in them; a viewer's rights suffice. The page's address is printed.
 
-Groups in trouble come first. An open group shows its candidates, as far as they answer a roll call, and has an address
-of its own (/?group=NAME). A leader whose record was there at the start is "unconfirmed" until a renewal is seen, or its
-lease has run out: a record does not tell its age. When the command does not answer, or has lost its server, the page
-says so and greys out what it last heard.
+Groups in trouble come first. An open group shows its candidates, as far as they answer a roll call, and what each member
+of a quorum (--store quorum://…) holds of it. It has a separate address (/?group=NAME). A leader whose record was there at
+the start is "unconfirmed" until a renewal is seen, or its lease has run out: a record does not contain its age. When the command does not answer, or has lost its server, the page
+shows that and greys out what it last heard.
 
-The terms are those of the last day where a stream keeps a history (leader history enable makes one, and the user may
-read it); otherwise those that were seen since the start of the command. The page says which.
+The page shows the terms of the last day where a stream keeps a history (leader history enable makes one, and the user may
+read it); otherwise those that were seen since the start of the command. The page shows which.
 
 With --allow-control the page has buttons that ask a leader to step down or to hand over, and that pause and resume a
 group; that takes an operator's rights. A request to leave names the term that was on the page when the button was
@@ -47,7 +47,7 @@ pressed, and no later one.
 
 On a loopback address everybody on this machine may look (and, with --allow-control, steer). Every other address
 demands --dash-token, which is asked for once and then kept as a cookie, or sent as "Authorization: Bearer TOKEN";
-it never stands in a URL. Wrong tokens are logged. There is no TLS: put a proxy in front of what leaves the machine.
+it is never part of a URL. Wrong tokens are logged. There is no TLS: put a proxy in front of what leaves the machine.
 
 Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage, 5 a server without JetStream.
 
@@ -96,19 +96,25 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	defer following.Wait()
 	defer cancel()
 	s := newServer(b, session, sayer(std.Err))
-	// Without the flag there is nothing that could steer, whatever a request
-	// says.
+	s.store = st
+	// Without the flag no handler could steer, whatever a request contains.
 	if c.AllowControl {
 		s.control = control
 	}
-	// Before the board is filled, so that an address that is taken ends the
-	// command without anything having begun.
+	// Before the board is filled, so that an address in use ends the command
+	// before anything has started.
 	srv, err := web.Listen(ctx, "--http", c.HTTP, s.handler(c.DashToken))
 	if err != nil {
 		return err
 	}
 	// The page shows the error, too.
-	following.Go(func() { _ = b.Follow(ctx, st, func(err error) { s.say(app.Words(err)) }) })
+	following.Go(func() {
+		_ = b.Follow(ctx, st, ">", func(news board.News) {
+			if news.Failed != nil {
+				s.say(app.Words(news.Failed))
+			}
+		})
+	})
 	following.Go(func() { s.recall(ctx) })
 	fmt.Fprintln(std.Out, srv.URL()+"/")
 	return srv.Serve(ctx)

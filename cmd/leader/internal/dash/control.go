@@ -11,16 +11,17 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/rollcall"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
 // controlHeader has to be on every request that changes something. A form of
 // another site cannot set it, and a script of another site may not without our
-// consent. It stands beside the check of the request's origin.
+// consent. It adds to the check of the request's origin.
 const controlHeader = "Leader-Dash"
 
 // maxRequest is how long a request is at most. Names have 256 bytes, reasons
-// 512. Text may take several bytes of JSON for each of its own.
+// 512. Text may take several bytes of JSON for each byte.
 const maxRequest = 8 << 10
 
 // An order is what the page asks for. The term is a string, since a page's
@@ -42,10 +43,10 @@ type outcome struct {
 
 // steer puts a request to a group, and answers when it has had its effect.
 //
-// What is asked for is said first, with the visitor's address: the request
-// reaches the candidates in the name of --by alone, and whoever started the
-// command must be able to tell who pressed the button. A visitor who leaves
-// ends the wait; a request that is stored by then stands.
+// The request is logged first, with the visitor's address: it reaches the
+// candidates in the name of --by alone, and the user who started the command
+// must be able to find who pressed the button. A visitor who leaves ends the
+// wait; a request that is stored by then remains.
 func (s *server) steer(w http.ResponseWriter, r *http.Request) {
 	o, refusal, code := s.order(w, r)
 	if refusal != "" {
@@ -64,7 +65,7 @@ func (s *server) steer(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, outcome{Leader: h.To.ID, Gap: float64(h.Gap.Microseconds()) / 1e3})
 }
 
-// order reads what is asked for, or says why not and with which status.
+// order reads the request, or returns why it is refused and with which status.
 //
 // Header and type are looked at before the body, so that a form of another site
 // has nothing read. Fields that are not known are refused: a page of an older
@@ -93,13 +94,13 @@ func (s *server) order(w http.ResponseWriter, r *http.Request) (o order, refusal
 	case o.Op != leader.OpStepDown && o.Op != leader.OpTransfer:
 		return o, "op must be step-down, transfer, pause or resume", http.StatusBadRequest
 	case o.Term == 0:
-		return o, "term must say which term is meant", http.StatusBadRequest
+		return o, "term is required: the number of the term to end", http.StatusBadRequest
 	}
 	return o, "", 0
 }
 
-// statusOf is the status for a request that was not done. Those of 4xx are for
-// the visitor, who may look and press again; those of 5xx are the command's own
+// statusOf is the status for a request that was not done. A 4xx status is for
+// the visitor, who may look and press again; a 5xx status is the command's own
 // trouble: its rights, or no effect in time.
 func statusOf(err error) int {
 	switch {
@@ -139,15 +140,18 @@ type roll struct {
 	Candidates []candidate `json:"candidates"`
 	More       int         `json:"more,omitempty"`  // how many more answered
 	Error      string      `json:"error,omitempty"` // why others may be missing
+	// Members are what the members of a quorum, if the store is one, hold of the
+	// group.
+	Members []app.Member `json:"members,omitempty"`
 }
 
 // A candidate is one that answered.
 type candidate struct {
 	ID         string `json:"id"`
 	State      string `json:"state"`
-	Since      int64  `json:"since,omitempty"` // by its own clock
-	Barred     string `json:"barred,omitempty"`
-	Leader     string `json:"leader,omitempty"` // whom it follows
+	Since      int64  `json:"since,omitempty"`  // by its own clock
+	Barred     string `json:"barred,omitempty"` // why it does not campaign, in words
+	Leader     string `json:"leader,omitempty"` // the leader that it follows
 	Term       uint64 `json:"term,string"`
 	Lag        int64  `json:"lag"` // age of the latest renewal that it sent or heard of
 	Version    string `json:"version,omitempty"`
@@ -157,8 +161,16 @@ type candidate struct {
 	Error      string `json:"error,omitempty"`
 }
 
-// candidates asks a group who stands. It is no error that nobody answers: not
-// every candidate does.
+// barred describes why a candidate does not campaign.
+func (s *server) barred(c rollcall.Candidate) string {
+	if c.Barred == leader.ReasonDrained {
+		return s.board.DrainWords(c.Instance)
+	}
+	return string(c.Barred)
+}
+
+// candidates asks a group for its candidates. A group without an answer is not
+// an error: not every candidate answers.
 //
 // A roll call is a message to all candidates, of which a visitor could ask for
 // any number. So what is too much is refused at once, and not queued: by its
@@ -174,15 +186,17 @@ func (s *server) candidates(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.session.Timeout)
 	defer cancel()
-	all, err := s.session.RollCall(ctx, r.URL.Query().Get("group"))
-	found := roll{Candidates: make([]candidate, 0, min(len(all), maxCandidates)), More: max(0, len(all)-maxCandidates)}
+	group := r.URL.Query().Get("group")
+	all, err := s.session.RollCall(ctx, group)
+	members, unknown := app.Members(ctx, s.store, group)
+	found := roll{Candidates: make([]candidate, 0, min(len(all), maxCandidates)), More: max(0, len(all)-maxCandidates), Members: members}
 	for _, c := range all[:min(len(all), maxCandidates)] {
 		found.Candidates = append(found.Candidates, candidate{
-			ID: c.Instance, State: c.State, Since: unix(c.Since), Barred: string(c.Barred), Leader: c.Leader, Term: c.Term, Lag: c.Lag,
+			ID: c.Instance, State: c.State, Since: unix(c.Since), Barred: s.barred(c), Leader: c.Leader, Term: c.Term, Lag: c.Lag,
 			Version: c.Version, Priority: c.Priority, Address: c.Address, Connection: c.Connection, Error: c.Error,
 		})
 	}
-	if err != nil {
+	if err := errors.Join(err, unknown); err != nil {
 		found.Error = app.Words(err)
 	}
 	answer(w, http.StatusOK, found)

@@ -66,8 +66,8 @@ func TestAStreamEndsWithItsVisit(t *testing.T) {
 	})
 }
 
-// Browsers tell cookies apart by their host alone and not by its port.
-func TestTheVisitOfOnePageDoesNotEndThatOfAnotherOnItsHost(t *testing.T) {
+// Browsers distinguish cookies by their host alone and not by its port.
+func TestVisitsOfTwoPagesOnOneHostAreIndependent(t *testing.T) {
 	const token = "correct-horse-battery"
 	jar := map[string]string{} // of one host, by the cookies' names
 	hosts := map[string]*gate{"nats.example:9465": newGate(token), "nats.example:9466": newGate(token), "nats.example": newGate(token)}
@@ -138,7 +138,7 @@ func TestAFloodOfWrongTokensIsOneLineInTenSeconds(t *testing.T) {
 	})
 }
 
-func TestThePageIsToldWhichGroupsAreForgotten(t *testing.T) {
+func TestPageLearnsWhichGroupsAreForgotten(t *testing.T) {
 	for reason, want := range map[leader.Reason]bool{leader.ReasonForgotten: true, leader.ReasonVacated: false, leader.ReasonStopped: false} {
 		g := board.Group{LeaderInfo: leader.LeaderInfo{Group: "g", Reason: reason}}
 		if v := viewOf(g, time.Now()); v.Hidden != want {

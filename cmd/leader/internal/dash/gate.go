@@ -29,11 +29,12 @@ const (
 
 // A gate lets in who knows the token.
 type gate struct {
-	token [sha256.Size]byte  // its hash, so that comparing tells nothing about its length
+	token [sha256.Size]byte  // its hash, so that comparing reveals nothing about its length
 	open  bool               // there is no token
 	key   []byte             // signs cookies; a restart of the command ends every visit
 	page  *template.Template // it asks for the token, and needs no script
-	// refused, if not nil, is told from which address a wrong token came.
+	// refused, if not nil, is called with the address from which a wrong token
+	// came.
 	refused func(address string)
 }
 
@@ -61,9 +62,9 @@ func (g *gate) checkHost(next http.Handler) http.Handler {
 // it. A browser that asks for the page is led to the form; scripts and programs
 // get 401, since the form would be no answer to them.
 //
-// What is read ends with the visit, for a stream would show who leads for as
-// long as its connection lasts. A request that is obeyed by then is answered
-// all the same.
+// The answer ends with the visit, since a stream would show who leads for as
+// long as its connection lasts. A request that is obeyed by then is still
+// answered.
 func (g *gate) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.open || g.bears(r) {
@@ -103,15 +104,15 @@ func (g *gate) admits(r *http.Request, token string) bool {
 	return fits
 }
 
-// fits reports whether it is the token, in a time that does not tell how much
+// fits reports whether it is the token, in a time that does not reveal how much
 // of it is right.
 func (g *gate) fits(token string) bool {
 	sum := sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
 }
 
-// visitUntil returns when the visit ends of which the request has a cookie of
-// ours. It is zero without one, and when the visit is over.
+// visitUntil returns when the visit of a request with the page's cookie ends.
+// It is zero without such a cookie, and when the visit is over.
 func (g *gate) visitUntil(r *http.Request) time.Time {
 	c, err := r.Cookie(cookieFor(r))
 	if err != nil {
@@ -130,7 +131,7 @@ func (g *gate) visitUntil(r *http.Request) time.Time {
 }
 
 // cookieFor is the name of the cookie of the page that a request is for.
-// Browsers tell cookies apart by their host and not by its port, so that the
+// Browsers distinguish cookies by their host and not by its port, so that the
 // pages of two buckets on one machine would replace each other's.
 func cookieFor(r *http.Request) string {
 	if _, port, err := net.SplitHostPort(r.Host); err == nil && port != "" {
@@ -151,10 +152,10 @@ func (g *gate) sign(text string) string {
 // login takes the token from the form of the page /login, which keeps it out of
 // URLs.
 //
-// Without a path the cookie is for the one below which the browser sees the site.
-// SameSite has no other site's request bear the cookie, and HttpOnly keeps it
-// from scripts. Its end stands in it, signed, so that nothing has to be
-// remembered of visitors.
+// Without a path the cookie is for the one below which the browser sees the
+// site. SameSite has no other site's request bear the cookie, and HttpOnly
+// keeps it from scripts. The cookie contains its end, signed, so that nothing
+// has to be remembered of visitors.
 func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowBody)) // an error shows when reading
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -178,7 +179,7 @@ func seeOther(w http.ResponseWriter, path string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// form shows the page that asks for the token, and says so if the one before
+// form shows the page that asks for the token, and states if the previous token
 // was wrong.
 func (g *gate) form(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -187,7 +188,7 @@ func (g *gate) form(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// loginFor is the address of the form, which says so if the token was wrong.
+// loginFor is the address of the form, which states if the token was wrong.
 func loginFor(r *http.Request, wrong bool) string {
 	if !wrong {
 		return withGroup("login", r)

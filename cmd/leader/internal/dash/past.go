@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/archive"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
 )
 
@@ -24,8 +22,8 @@ const (
 type past struct {
 	Began int64 `json:"began"` // when the command started
 	Since int64 `json:"since"` // nothing is known of before
-	// Stream is where those come from that ended before the command started. If
-	// it is empty, Why says why there are none.
+	// Stream is the source of the terms that ended before the command started.
+	// If it is empty, Why explains why there are none.
 	Stream string `json:"stream,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
@@ -41,33 +39,16 @@ func (s *server) recall(ctx context.Context) {
 	}
 	whole := s.board.State().Complete
 	s.recallTerms(ctx)
-	s.recallTimes(ctx)
+	read.Learn(ctx, s.session, ">", s.board)
 	if !whole && s.completed(ctx) {
 		s.recallTerms(ctx)
-		s.recallTimes(ctx)
+		read.Learn(ctx, s.session, ">", s.board)
 	}
 }
 
-// recallTimes asks since when the groups stand as they were found, and how old
-// the latest renewals are. A record that is found is like any other, even if
-// its leader died an hour ago.
-func (s *server) recallTimes(ctx context.Context) {
-	found := s.board.Since(0).Changed
-	infos := make([]leader.LeaderInfo, len(found))
-	for i, g := range found {
-		infos[i] = g.LeaderInfo
-	}
-	known := read.Known(ctx, s.session, infos)
-	findings := make([]board.Finding, len(known))
-	for i, g := range known {
-		findings[i] = board.Finding{Group: g.Group, Term: g.Term, Since: g.Since, Renewed: g.Renewed, Own: !g.Stored, Dead: infos[i].ID != "" && g.Leader == ""}
-	}
-	s.board.Learn(findings)
-}
-
-// recallTerms adds what a history knows of the terms before, if there is one.
-// That there is none is shown to visitors, since the page would otherwise seem
-// to say that nothing happened.
+// recallTerms adds the earlier terms of a history, if there is one. A missing
+// history is shown to visitors, since otherwise an empty page would seem to
+// mean that nothing happened.
 func (s *server) recallTerms(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.session.Timeout)
 	defer cancel()

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/store"
 )
 
 //go:embed page
@@ -23,9 +24,10 @@ var page embed.FS
 type server struct {
 	board   *board.Board
 	session *app.Session
+	store   store.Store
 	control *leader.Control      // nil if the page only shows
 	past    atomic.Pointer[past] // how far back the terms go
-	say     func(string)         // tells whoever started the command
+	say     func(string)         // prints for the user who started the command
 	streams chan struct{}        // bounds how many visitors are followed
 	rolls   chan struct{}        // bounds how many roll calls are under way
 	wrong   tally                // of wrong tokens
@@ -38,8 +40,8 @@ func newServer(b *board.Board, session *app.Session, say func(string)) *server {
 	return s
 }
 
-// sayer returns a function that writes lines to w, from any goroutine. What
-// came from outside must not steer a terminal.
+// sayer returns a function that writes lines to w, from any goroutine. Text
+// from outside must not steer a terminal.
 func sayer(w io.Writer) func(string) {
 	var mu sync.Mutex
 	return func(text string) {
@@ -73,8 +75,8 @@ func (s *server) handler(token string) http.Handler {
 
 	site := http.NewServeMux()
 	site.Handle("/", g.guard(inside))
-	// These say nothing about elections, and the page that asks for the token
-	// needs them.
+	// These files reveal nothing about elections, and the page that asks for
+	// the token needs them.
 	site.Handle("GET /dash.css", file("dash.css", "text/css; charset=utf-8"))
 	site.Handle("GET /dash.js", file("dash.js", "text/javascript; charset=utf-8"))
 	site.Handle("GET /icon.svg", file("icon.svg", "image/svg+xml"))
@@ -85,8 +87,8 @@ func (s *server) handler(token string) http.Handler {
 	return g.checkHost(secured(http.NewCrossOriginProtection().Handler(site)))
 }
 
-// refused tells whoever started the command of a wrong token, and of many in
-// one line.
+// refused reports a wrong token to the user who started the command, and many
+// of them in one line.
 func (s *server) refused(from string) {
 	if n := s.wrong.note(time.Now()); n > 0 {
 		s.say(fmt.Sprintf("%s gave a wrong token (%d since the last such line)", from, n))
@@ -105,7 +107,7 @@ type tally struct {
 const refusals = 10 * time.Second
 
 // note counts one, and returns how many there were since it last returned any,
-// or 0 if it is too early to tell.
+// or 0 if it is too early to report.
 func (t *tally) note(now time.Time) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,9 +124,9 @@ func (t *tally) note(now time.Time) (n int) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// secured sets the headers of the site's answers, those of errors and redirects
-// too. A page in a frame of another site could have its buttons pressed without
-// being seen, and one that is kept by a cache would show who led.
+// secured sets the headers of the site's answers, including errors and
+// redirects. Otherwise a page in a frame of another site could have its buttons
+// pressed without being seen, and a page in a cache would show who led.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -16,9 +16,8 @@ const (
 	pace = 200 * time.Millisecond
 	// pulse is how often the connection is looked at.
 	pulse = time.Second
-	// quiet is how long a stream says nothing at most, so that proxies and
-	// pages know that it lives. The page takes the command for gone after twice
-	// as long.
+	// quiet is the longest silence of a stream, so that proxies and pages know
+	// that it lives. The page takes the command for gone after twice as long.
 	quiet = 5 * time.Second
 	// slowReader is how long a visitor may take to accept a message.
 	slowReader = 10 * time.Second
@@ -28,8 +27,8 @@ const (
 // visitor leaves. A visitor that comes back gets the state of everything again,
 // so nothing is missed.
 //
-// Each stream holds a connection and a goroutine for good, so that their number
-// is bounded; a browser comes back by itself.
+// Each stream holds a connection and a goroutine for as long as it lasts, so
+// that their number is bounded; a browser comes back by itself.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return // the mux takes it for a GET
@@ -64,15 +63,15 @@ type visitor struct {
 }
 
 // follow sends until the visitor leaves or takes nothing more. After each
-// message it waits for the pace, and only then for news: of what changed
-// meanwhile After tells at once, and it goes into one message.
+// message it waits for the pace, and only then for news: After returns
+// immediately with what changed meanwhile, which goes into one message.
 func (v *visitor) follow(ctx context.Context) {
 	beat := time.NewTicker(pulse)
 	defer beat.Stop()
 	next := time.NewTimer(pace)
 	defer next.Stop()
 	for v.send() == nil {
-		// What happens before the next is due goes into one message.
+		// All changes before the next message go into one message.
 		next.Reset(pace)
 		select {
 		case <-next.C:
@@ -110,13 +109,13 @@ func (v *visitor) send() error {
 		}
 		return v.write("retry: 1000\nevent: news\ndata: %s\n\n", data)
 	case time.Since(v.sent) > quiet:
-		return v.write("event: pulse\ndata: {}\n\n") // a script is not told of comments
+		return v.write("event: pulse\ndata: {}\n\n") // a script does not get comments
 	}
 	return nil
 }
 
-// write sends one event. The deadline is set anew for each: one for the whole
-// answer would end every stream.
+// write sends one event. The deadline is set again for each: a deadline for the
+// whole answer would end every stream.
 func (v *visitor) write(format string, args ...any) error {
 	v.sent = time.Now()
 	if err := v.rc.SetWriteDeadline(v.sent.Add(slowReader)); err != nil {
@@ -128,12 +127,12 @@ func (v *visitor) write(format string, args ...any) error {
 	return v.rc.Flush()
 }
 
-// status is how the command itself stands, which the page shows above the
+// status is the state of the command itself, which the page shows above the
 // groups.
 func (v *visitor) status(d board.Delta) status {
 	return status{
 		Connected: v.session.Connected(), Complete: d.State.Complete, Failure: d.State.Failure, Ignored: d.State.Ignored,
-		Past: *v.past.Load(),
+		Drained: d.State.Drained, Past: *v.past.Load(),
 	}
 }
 

@@ -30,6 +30,7 @@ type status struct {
 	Complete  bool   `json:"complete"`
 	Failure   string `json:"failure,omitempty"`
 	Ignored   int    `json:"ignored,omitempty"`
+	Drained   string `json:"drained,omitempty"` // which instances are, in words
 	Past      past   `json:"past"`
 }
 
@@ -41,7 +42,7 @@ type renewal struct {
 }
 
 // A view is a group as the page shows it. Term numbers are below 2^53 on NATS;
-// they travel as text all the same, for a record may say anything.
+// they travel as text all the same, for a record may contain anything.
 type view struct {
 	Group    string            `json:"group"`
 	Leader   string            `json:"leader,omitempty"`
@@ -66,7 +67,7 @@ type view struct {
 	Why       string `json:"why,omitempty"`
 	Successor string `json:"successor,omitempty"`
 	Paused    *pause `json:"paused,omitempty"`
-	Hidden    bool   `json:"hidden,omitempty"` // an operator marked it as gone for good
+	Hidden    bool   `json:"hidden,omitempty"` // an operator marked it as gone permanently
 	Terms     []term `json:"terms"`
 }
 
@@ -79,7 +80,7 @@ type term struct {
 	Number uint64 `json:"number,string"`
 	Leader string `json:"leader"`
 	Began  int64  `json:"began"`
-	Older  bool   `json:"older,omitempty"` // it may have begun at any time before
+	Older  bool   `json:"older,omitempty"` // it may have started at any time before
 	Ended  int64  `json:"ended,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`

@@ -2,8 +2,8 @@
 // server, to be watched and to be broken.
 //
 // A stage starts the workers, strikes them with faults, and measures what
-// follows. What happens is told as one stream of events, which the view, the
-// plain lines and the JSON lines show. Each worker is a process of its own, so
+// follows. It reports all of this as one stream of events, which the view, the
+// plain lines and the JSON lines show. Each worker is a separate process, so
 // that a freeze is a SIGSTOP and a crash a SIGKILL.
 package demo
 
@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,14 +27,14 @@ import (
 // A Command is the command line of the demo.
 //
 // Its defaults are for watching: a lease short enough that a failover is seen
-// to happen, and a bucket of its own, since what it does to a group nobody
-// should have done to theirs.
+// to happen, and the demo's own bucket, since users do not want their groups
+// treated like this.
 type Command struct {
 	natsconn.Flags
 
 	Workers   int           `default:"10" env:"WORKERS" help:"How many workers take part (1 to 200)."`
 	Key       string        `default:"demo" env:"KEY" help:"The group, which is the key in the bucket."`
-	Store     string        `placeholder:"URL" help:"A store to play on, in place of --server: redis://, postgres://, etcd:// and others (leader doctor --help shows the forms). LEADER_STORE is not used."`
+	Store     string        `placeholder:"URL" help:"A store to play on, in place of --server: redis://, postgres://, etcd:// and others (leader doctor --help shows the forms), or quorum: three servers that the demo starts, as one store. LEADER_STORE is not used."`
 	Bucket    string        `default:"demo-elections" help:"The key-value bucket; made if there is none."`
 	TTL       time.Duration `default:"2s" name:"ttl" help:"The length of the lease."`
 	Heartbeat time.Duration `placeholder:"TTL/4" help:"The time from one renewal to the next."`
@@ -53,12 +54,14 @@ type Command struct {
 func (*Command) Help() string {
 	return `Some workers, each a process of its own, elect a leader on a NATS server that the
 demo brings along (or on yours: --server, --context or $CONTEXT; NATS_URL and NATS_CONTEXT are not used), or on another
-store: --store. Break it with the keys shown, or with a script.
+store: --store. With --store quorum it starts three servers, and keeps its leader while you kill one of them
+(leader get, doctor and dash accept the URL that --plain prints). Break it with the keys shown, or with a script.
 
 Faults: crash (kill -9), freeze (SIGSTOP for 2 × TTL), cut (its network, for 2 × TTL), resign,
-delete (the key, as nats kv del), restart (the demo's own server). They hit the leader;
-a step of a script waits until there is one. The key for a restart works while nobody leads, too. The key ? explains what is shown. A script without --for ends when its last
-fault is dealt with.
+delete (the key, as nats kv del), restart (the demo's own server), kill and return (a member of a quorum).
+They hit the leader; a step of a script waits until there is one, except for return. The keys for servers work
+while nobody leads, too. The key ? explains what is shown. A script without --for ends when its last fault is
+dealt with.
 
 Each line of --json has t (seconds since the start) and event: begin, join, exit, transition, fault,
 healed, failover, kept, woke, note, two-leaders, end. By event it has worker, from, to, reason, term,
@@ -74,15 +77,17 @@ Examples:
   leader demo --json --script default | jq 'select(.event == "failover")'
   leader demo --server nats://localhost:4222
   leader demo --store redis://localhost
+  leader demo --store quorum
   leader demo --context staging --key my-group
 
 Exit status: 0 if there never were two leaders, 3 if there were, 2 for wrong usage, and
 1 if the demo failed, or ended before all steps of the script were played.`
 }
 
-// BeforeApply takes back what the environment has put into the flags, before
-// those of the command line are. The demo stops and breaks what it finds, and a
-// server that somebody has exported for good is not one to do that to.
+// BeforeApply removes what the environment has put into the flags, before the
+// flags of the command line are applied. The demo stops and breaks what it
+// finds, which must not happen to a server that a user has exported
+// permanently.
 func (c *Command) BeforeApply(env environ.Env) error {
 	c.env, c.Server, c.Context = env, "", ""
 	return nil
@@ -120,6 +125,21 @@ func (c *Command) Validate() error {
 // visits reports whether the server is not the demo's own.
 func (c *Command) visits() bool { return c.Given() || c.Store != "" }
 
+// quorum, as --store, is three servers of the demo's own.
+const quorum = "quorum"
+
+// serverFaults are the faults of the demo's own servers.
+func (c *Command) serverFaults() []Fault {
+	switch {
+	case c.Store == quorum:
+		return []Fault{Kill, Return}
+	case c.visits():
+		return nil
+	default:
+		return []Fault{Restart}
+	}
+}
+
 // locate has a bucket of NATS that --store names take the place of --server and
 // --bucket. A bucket of NATS can be played on in full, with the network of each
 // worker; only elsewhere is the store itself what is cut off.
@@ -138,7 +158,7 @@ func (c *Command) locate() error {
 // restart of a server that others use.
 func (c *Command) validateScript() (err error) {
 	if c.Script == "default" {
-		c.script = defaultScript(c.TTL, !c.visits())
+		c.script = defaultScript(c.TTL, c.serverFaults()...)
 	} else if c.script, err = ParseScript(c.Script); err != nil {
 		return err
 	}
@@ -147,8 +167,12 @@ func (c *Command) validateScript() (err error) {
 		if c.For > 0 && s.At >= c.For {
 			errs = append(errs, fmt.Errorf("--script: %q: comes when --for %v is over", s, c.For))
 		}
-		if s.Fault == Restart && c.visits() {
-			errs = append(errs, fmt.Errorf("--script: %q: %w", s, errNotOurs))
+		if s.Fault.ofServers() && !slices.Contains(c.serverFaults(), s.Fault) {
+			err := errNoMembers
+			if s.Fault == Restart {
+				err = errNotOurs
+			}
+			errs = append(errs, fmt.Errorf("--script: %q: %w", s, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -170,7 +194,7 @@ func (c *Command) plan() plan {
 }
 
 // Run plays the demo. Without a terminal it prints lines, as with --plain: a
-// log is no place for a picture.
+// log cannot show a picture.
 func (c *Command) Run(ctx context.Context, std app.Streams, kit app.Kit) (err error) {
 	live := !c.JSON && !c.Plain && terminal(std, c.env)
 	// Nothing can be drawn before there is a server, which a busy machine takes
@@ -198,7 +222,7 @@ func (c *Command) Run(ctx context.Context, std app.Streams, kit app.Kit) (err er
 }
 
 // stage prepares where the demo plays: its own server or the one that was
-// named, and a connection of its own, which deletes the key and checks the
+// named, and the stage's connection, which deletes the key and checks the
 // names. Names of workers get a suffix where others may play in the same group.
 func (c *Command) stage(kit app.Kit) (_ *stage, err error) {
 	st := newStage(c.plan())
@@ -215,8 +239,8 @@ func (c *Command) stage(kit app.Kit) (_ *stage, err error) {
 	}
 	conn := c.Flags
 	if !conn.Given() {
-		// An empty server of its own: the demo may stop it, and no leader can
-		// be left of an earlier one.
+		// An empty server that belongs to the demo: the demo may stop it, and
+		// it has no leader of an earlier demo.
 		if st.server, err = kit.Serve(c.Port); err != nil {
 			return nil, err
 		}
@@ -244,16 +268,25 @@ func (c *Command) stage(kit app.Kit) (_ *stage, err error) {
 	return st, st.nc.FlushTimeout(nats.DefaultTimeout)
 }
 
-// visit sets the stage on a store elsewhere than on NATS. Its URL says where
-// the records are, so that there is no bucket to be named.
-func (c *Command) visit(st *stage, kit app.Kit) error {
-	session, err := app.Target{Store: c.Store, Kit: kit, Bucket: c.Bucket, Timeout: nats.DefaultTimeout}.Open("demo")
+// visit sets the stage on a store other than NATS. Its URL contains where the
+// records are, so that no bucket is named.
+func (c *Command) visit(st *stage, kit app.Kit) (err error) {
+	st.plan.Store, st.plan.Bucket = c.Store, ""
+	if c.Store == quorum {
+		if st.members, err = serveMembers(kit); err != nil {
+			return err
+		}
+		st.url = st.members.url(c.Bucket, "")
+		st.plan.Store = st.members.url(c.Bucket, "?create=true")
+	}
+	session, err := app.Target{Store: st.plan.Store, Kit: kit, Bucket: c.Bucket, Timeout: openPatience}.Open("demo")
 	if err != nil {
 		return err
 	}
 	st.closers = append(st.closers, session.Close)
-	st.url, st.suffix = session.URL, suffix()
-	st.plan.Store, st.plan.Bucket = c.Store, ""
+	if st.elsewhere = session.Elsewhere(); st.members == nil {
+		st.url, st.suffix = session.URL, suffix()
+	}
 	st.erase = func(ctx context.Context) error { return erase(ctx, session.Elsewhere(), c.Key) }
 	return nil
 }

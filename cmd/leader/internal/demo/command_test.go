@@ -58,7 +58,7 @@ func TestWorkersThatCanNotBeginEndTheDemo(t *testing.T) {
 	var out bytes.Buffer
 	err := c.Run(t.Context(), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, kit())
 	if err == nil || !strings.Contains(err.Error(), "no such luck") {
-		t.Errorf("error %v, want what the worker said", err)
+		t.Errorf("error %v, want the worker's", err)
 	}
 }
 

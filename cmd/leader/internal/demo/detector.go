@@ -17,10 +17,10 @@ type sample struct{ Before, After int64 }
 // the other shows two leaders at every hand-over, wrongly. Hence what counts is
 // what each worker's answers prove about the time between them. The argument:
 //
-//  1. A sample that says yes proves that its worker led at some instant between
+//  1. A sample with the answer yes proves that its worker led at some instant between
 //     Before and After.
 //  2. A term that is over never begins again. So two samples of one worker that
-//     say yes in the same term, with no "no" between them, prove that it led
+//     are yes in the same term, with no "no" between them, prove that it led
 //     without a break from the After of the first to the Before of the last.
 //     That is its certain span.
 //  3. A sample of another worker that lies as a whole (Before to After) in that

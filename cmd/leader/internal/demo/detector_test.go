@@ -13,7 +13,7 @@ func at(instants ...int64) (s []sample) {
 	return s
 }
 
-func TestHandOverIsNoOverlap(t *testing.T) {
+func TestHandOverDoesNotOverlap(t *testing.T) {
 	var d detector
 	d.observe("a", 1, 7, at(10, 20, 30))
 	d.observe("b", 1, 8, at(31, 40))
@@ -38,7 +38,7 @@ func TestSamplesWithinAnothersSpanCount(t *testing.T) {
 	var d detector
 	d.observe("a", 1, 7, at(10, 50))
 	if !d.observe("b", 1, 8, at(20, 30, 60)) {
-		t.Error("the overlap was no news")
+		t.Error("the overlap was not reported")
 	}
 	// 20 and 30 lie in a's span, and 50 in b's.
 	if d.Double != 3 {
@@ -89,14 +89,14 @@ func TestLateReportsAreCompared(t *testing.T) {
 	if d.Double != 0 {
 		t.Fatalf("counted %d instants too early", d.Double)
 	}
-	// a was frozen, and only now tells that it led at 35, too.
+	// a was frozen, and only now reports that it led at 35, too.
 	d.observe("a", 1, 7, at(35))
 	if d.Double != 3 { // b at 20 and 30, a at 35
 		t.Errorf("counted %d instants, want 3", d.Double)
 	}
 }
 
-func TestABrokenRunIsNoSpan(t *testing.T) {
+func TestBrokenRunProvesNoSpan(t *testing.T) {
 	var d detector
 	// Between its runs a answered no: it may not have led at 20.
 	d.observe("a", 1, 7, at(10, 11))

@@ -13,8 +13,8 @@ import (
 )
 
 // A look is the styles of the view. Each colour has a contrast of at least 4.5
-// to white and to black alike, so that it reads on any background; what matters
-// is told by words as well, for NO_COLOR.
+// to white and to black alike, so that it reads on any background; important
+// things are shown in words as well, for NO_COLOR.
 type look struct {
 	good, bad, warn, info, quiet, strong, chip, alarm lipgloss.Style
 }
@@ -40,6 +40,7 @@ func bindings() []binding {
 	return []binding{
 		{"c", "crash", "crash", Crash}, {"f", "freeze", "freeze", Freeze}, {"n", "cut network", "cut", Cut},
 		{"r", "resign", "resign", Resign}, {"d", "delete key", "delete", Delete}, {"s", "restart server", "restart", Restart},
+		{"m", "kill member", "kill", Kill}, {"b", "bring back", "back", Return},
 		{"v", "all events", "all", ""}, {"?", "help", "help", ""}, {"q", "quit", "quit", ""},
 	}
 }
@@ -61,7 +62,7 @@ func (m *model) draw() string {
 	case m.help:
 		return m.drawHelp(l)
 	}
-	head := slices.Concat([]string{m.title(l), ""}, m.leaderLines(l))
+	head := slices.Concat([]string{m.title(l), ""}, m.leaderLines(l), m.memberLine(l))
 	foot := []string{m.verdict(l), m.keys(l)}
 	room := m.height - len(head) - len(foot)
 	table := m.table(l, room-minLog-3)
@@ -83,11 +84,15 @@ func (m *model) draw() string {
 // are.
 const minLog = 4
 
-// title names what is played where. What comes first is what a narrow terminal
-// still shows.
+// title names what is played where. A narrow terminal still shows its
+// beginning.
 func (m *model) title(l look) string {
 	c := m.st.plan
-	title := l.strong.Render("leader demo") + "  " + l.info.Render(m.st.url) +
+	where := m.st.url
+	if n := len(m.st.members); n > 0 {
+		where = fmt.Sprintf("a quorum of %d servers", n)
+	}
+	title := l.strong.Render("leader demo") + "  " + l.info.Render(where) +
 		l.quiet.Render(fmt.Sprintf("  group %s · TTL %v", c.Key, c.TTL))
 	bucket := l.quiet.Render(" · bucket " + c.Bucket)
 	if c.Store != "" || lipgloss.Width(title+bucket) > m.width-2 {
@@ -124,8 +129,24 @@ func (m *model) leaderLines(l look) []string {
 	}
 }
 
-// starting says what a demo is still waiting for: with two hundred workers it
-// is many seconds.
+// memberLine is the line about the members of a quorum.
+func (m *model) memberLine(l look) []string {
+	if len(m.scene.members) == 0 {
+		return nil
+	}
+	var parts []string
+	for _, r := range m.scene.members {
+		style := l.quiet
+		if r.gone {
+			style = l.warn
+		}
+		parts = append(parts, l.strong.Render(r.id)+" "+style.Render(r.state))
+	}
+	return []string{l.quiet.Render("members ") + " " + strings.Join(parts, l.quiet.Render(" · "))}
+}
+
+// starting describes what a demo is still waiting for: with two hundred workers
+// it takes many seconds.
 func (s *scene) starting(p plan) string {
 	switch {
 	case len(s.rows) < s.workers:
@@ -187,8 +208,8 @@ func columns(width int) []column {
 	return cols
 }
 
-// ofLiving leaves a cell empty whose worker is gone: what it said last is no
-// longer so.
+// ofLiving leaves a cell empty whose worker is gone: its last report no longer
+// holds.
 func ofLiving(say func(row) string) func(row, look) (string, lipgloss.Style) {
 	return func(r row, l look) (string, lipgloss.Style) {
 		if r.gone || r.fault == Crash {
@@ -227,7 +248,7 @@ func stateCell(r row, l look) (string, lipgloss.Style) {
 	}
 }
 
-// connCell says CUT OFF before the worker itself knows: its connection looks
+// connCell shows CUT OFF before the worker itself notices: its connection looks
 // well until it misses an answer.
 func connCell(r row, l look) (string, lipgloss.Style) {
 	switch {
@@ -280,7 +301,7 @@ func (m *model) table(l look, height int) []string {
 	return lines
 }
 
-// interesting picks the n rows that say most, in the order in which they were.
+// interesting picks the n most informative rows, in their order.
 func interesting(rows []row, n int) []row {
 	rank := func(r row) int {
 		switch {
@@ -316,7 +337,7 @@ func (m *model) journal(l look, height int) []string {
 	end := len(events) - min(m.back, max(0, len(events)-height))
 	lines := make([]string, 0, height)
 	for _, e := range events[max(0, end-height):end] {
-		if e.Kind == EventEnd || e.Kind == EventBegin { // the title says it
+		if e.Kind == EventEnd || e.Kind == EventBegin { // the title shows it
 			continue
 		}
 		lines = append(lines, l.quiet.Render(fmt.Sprintf("%8.3f  ", e.T))+l.event(e).Render(e.String()))
@@ -366,7 +387,7 @@ func (m *model) verdict(l look) string {
 	case s.leaving:
 		extra = l.warn.Render("stopping …")
 	case s.server != "":
-		extra = l.warn.Render("server: " + s.server)
+		extra = l.warn.Render(s.server)
 	case s.last != nil && s.last.Kept:
 		extra = l.quiet.Render(fmt.Sprintf("%s: term kept", s.last.Fault))
 	case s.last != nil:
@@ -379,12 +400,11 @@ func (m *model) verdict(l look) string {
 	return line + strings.Repeat(" ", gap) + extra
 }
 
-// keys draws what can be pressed, short where the terminal is narrow. A server
-// that is only visited is not to be restarted.
+// keys draws what can be pressed, short where the terminal is narrow.
 func (m *model) keys(l look) string {
 	var long, short []string
 	for _, b := range bindings() {
-		if b.fault == Restart && m.st.server == nil {
+		if !m.st.offers(b.fault) {
 			continue
 		}
 		name := b.name

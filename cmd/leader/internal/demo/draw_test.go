@@ -18,7 +18,10 @@ func painted(n, width, height int) *model {
 	st := newStage(c.plan())
 	st.url = "nats://127.0.0.1:40000"
 	st.server = struct{ app.Server }{}
-	s := &scene{now: 5e9, until: 6e9, leader: "w1", ours: true, term: 1795199376065603, samples: 12345}
+	s := &scene{
+		now: 5e9, until: 6e9, leader: "w1", ours: true, term: 1795199376065603, samples: 12345,
+		members: []row{{id: "a", state: "up to date"}, {id: "b", state: "does not answer", gone: true}, {id: "c", state: "12 writes behind"}},
+	}
 	for i := range n {
 		r := row{id: fmt.Sprintf("w%d", i+1), state: "FOLLOWER", reason: "following", conn: "CONNECTED", seen: s.term}
 		switch i {

@@ -10,7 +10,7 @@ import (
 // same events: the view's log and --plain show String, --json shows the fields.
 type Event struct {
 	T      float64   `json:"t"`     // seconds since the start of the demo, when it happened
-	Kind   EventKind `json:"event"` // what happened; the kinds say which other fields are set
+	Kind   EventKind `json:"event"` // what happened; the kinds determine which other fields are set
 	Worker string    `json:"worker,omitempty"`
 	From   string    `json:"from,omitempty"`   // a state, or the leader before
 	To     string    `json:"to,omitempty"`     // a state, or the leader after
@@ -36,13 +36,14 @@ type Event struct {
 // An EventKind is a kind of event.
 type EventKind string
 
-// The kinds of events, and the fields that they have besides t and event.
+// The kinds of events, and the fields that they have in addition to t and
+// event.
 const (
 	EventBegin      EventKind = "begin"       // url, bucket, group, workers, text (the TTL and so on)
 	EventJoin       EventKind = "join"        // worker, pid: its process started
 	EventExit       EventKind = "exit"        // worker, text: its process ended by itself
 	EventTransition EventKind = "transition"  // worker, from, to, reason, term (if one began or ended)
-	EventFault      EventKind = "fault"       // fault, worker (who it hits), term (that ran)
+	EventFault      EventKind = "fault"       // fault, worker (who it hits), term (that ran), text (the member of a kill)
 	EventHealed     EventKind = "healed"      // fault, worker, text: the fault is over
 	EventFailover   EventKind = "failover"    // fault, from, to, term, reason, ms, gap_ms: a new leader
 	EventKept       EventKind = "kept"        // fault, worker, term: the leader outlived the fault
@@ -68,12 +69,12 @@ type Outcome struct {
 	Worker string  `json:"worker"`
 	Term   uint64  `json:"term"` // that ran
 	Kept   bool    `json:"kept"` // the leader outlived it
-	// Late: it hit nobody, since another than Worker led already. Failed says
-	// why it could not be done.
+	// Late: it hit nobody, since another than Worker led already. Failed is why
+	// it could not be done.
 	Late   bool   `json:"late,omitempty"`
 	Failed string `json:"failed,omitempty"`
-	// What followed it; empty if the demo ended before. Times are in
-	// milliseconds, as in Event.
+	// Its effect; empty if the demo ended before. Times are in milliseconds, as
+	// in Event.
 	Leader   string  `json:"leader,omitempty"`
 	NextTerm uint64  `json:"next_term,omitempty"`
 	Reason   string  `json:"reason,omitempty"` // of the promotion
@@ -98,7 +99,7 @@ func (e Event) String() string {
 	case EventTransition:
 		return e.transition()
 	case EventFault:
-		return faultSentence(e.Fault, e.Worker)
+		return faultSentence(e.Fault, e.Worker, e.Text)
 	case EventHealed:
 		return e.Text
 	case EventFailover:
@@ -127,7 +128,7 @@ func (e Event) transition() string {
 	return s
 }
 
-func faultSentence(f Fault, worker string) string {
+func faultSentence(f Fault, worker, member string) string {
 	switch f {
 	case Crash:
 		return fmt.Sprintf("crash: %s is killed (SIGKILL), nothing is released", worker)
@@ -141,12 +142,14 @@ func faultSentence(f Fault, worker string) string {
 		return fmt.Sprintf("delete: the key is deleted under %s, as by nats kv del", worker)
 	case Restart:
 		return "restart: the server goes down under " + somebody(worker)
+	case Kill:
+		return fmt.Sprintf("kill: member %s goes down under %s", member, somebody(worker))
 	default:
 		return string(f)
 	}
 }
 
-// String says it in lines of text.
+// String returns the summary as lines of text.
 func (s *Summary) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%.1f s, %s, %s", s.Seconds, plural(s.Terms, "term"), plural(len(s.Outcomes), "fault"))
@@ -157,7 +160,7 @@ func (s *Summary) String() string {
 	return b.String()
 }
 
-// String says what became of the fault.
+// String describes the outcome of the fault.
 func (o Outcome) String() string {
 	switch {
 	case o.Failed != "":
@@ -175,8 +178,9 @@ func (o Outcome) String() string {
 	}
 }
 
-// gap says for how long nobody led. It counts from the last sample of the
-// leader before, and one that was held up was not sampled: it may have led on.
+// gap describes for how long nobody led. It counts from the last sample of the
+// previous leader; a leader that was held up was not sampled and may have led
+// on.
 func gap(known bool, took, gap float64) string {
 	switch {
 	case !known:
@@ -189,8 +193,8 @@ func gap(known bool, took, gap float64) string {
 }
 
 // sparse is how far the samples of a leader that was killed may end before its
-// end, in milliseconds. They are told each tellEvery (20 ms), and later on a
-// busy machine.
+// end, in milliseconds. They are reported each tellEvery (20 ms), and later on
+// a busy machine.
 const sparse = 50
 
 func somebody(worker string) string {

@@ -14,9 +14,9 @@ import (
 
 // A trial is a fault and what followed.
 //
-// It is done when it is known what followed, and told when the last samples
-// have said for how long nobody led. A successor of an earlier term, heard of
-// before that, takes the place of the one that was noted.
+// A trial is done when its effect is known, and reported when the last samples
+// have shown for how long nobody led. If a successor with an earlier term is
+// heard of before that, it replaces the noted successor.
 type trial struct {
 	Outcome
 	at       int64
@@ -30,8 +30,8 @@ type trial struct {
 // errNoLeader: a fault found nobody to hit.
 var errNoLeader = errors.New("nobody leads at the moment")
 
-// downTime is how long the server is down at a restart, besides what stopping
-// and starting take.
+// downTime is how long the server is down at a restart, in addition to stopping
+// and starting.
 const downTime = 300 * time.Millisecond
 
 // strike does a fault to the leader, or returns why it cannot be. Nothing is
@@ -42,15 +42,27 @@ func (st *stage) strike(f Fault) error {
 	switch {
 	case st.leaving:
 		return errors.New("the demo is ending")
-	case p == nil && (f != Restart || st.server == nil):
+	case p == nil && !(f.ofServers() && st.offers(f)):
 		return st.vacancy()
-	case f == Restart && st.server == nil:
+	case !st.offers(f) && f == Restart:
 		return errNotOurs
-	case f == Restart && st.restarting:
-		return errors.New("the server is restarting already")
+	case !st.offers(f):
+		return errNoMembers
+	case f.ofServers() && st.busy != "":
+		return fmt.Errorf("not now: %s", st.busy)
+	case f == Return:
+		return st.returnMember()
+	}
+	m := st.members.first(false)
+	if f == Kill && m == nil {
+		return errors.New("no member is left")
 	}
 	t := st.trial(f, p)
-	st.emit(Event{T: t.T, Kind: EventFault, Fault: f, Worker: t.Worker, Term: t.Term})
+	e := Event{T: t.T, Kind: EventFault, Fault: f, Worker: t.Worker, Term: t.Term}
+	if f == Kill {
+		e.Text = m.name
+	}
+	st.emit(e)
 	switch f {
 	case Crash:
 		p.fault, p.leaving = Crash, true
@@ -65,8 +77,24 @@ func (st *stage) strike(f Fault) error {
 		go st.deleteKey(t)
 	case Restart:
 		st.restart(t)
+	case Kill:
+		m.down = true
+		st.operate("member "+m.name+" stops", func() error { m.Stop(); return nil }, func() { t.over = st.now() })
+	case Return: // it is done elsewhere: it hits no leader
 	}
 	return nil
+}
+
+// offers reports whether the demo's servers allow the fault.
+func (st *stage) offers(f Fault) bool {
+	switch f {
+	case Restart:
+		return st.server != nil
+	case Kill, Return:
+		return st.members != nil
+	default:
+		return true
+	}
 }
 
 // vacancy is why nobody can be hit. On a server that is not the demo's another
@@ -103,8 +131,8 @@ func (st *stage) trial(f Fault, p *process) *trial {
 	return t
 }
 
-// spoil ends a trial whose fault could not be done: the script would else wait
-// for its effect for good.
+// spoil ends a trial whose fault could not be done: otherwise the script would
+// wait forever for its effect.
 func (st *stage) spoil(t *trial, why string) {
 	if !t.done {
 		t.done, t.told, t.Failed = true, true, why
@@ -113,8 +141,8 @@ func (st *stage) spoil(t *trial, why string) {
 }
 
 // hold freezes a leader or cuts it off, and has it repaired later. A freeze
-// that fails is told and goes on: the repair does no harm, and the leader is
-// then seen to have kept its term.
+// that fails is reported and goes on: the repair does no harm, and the leader
+// is then seen to have kept its term.
 func (st *stage) hold(p *process, t *trial) {
 	// From now on it is not hit again, and the view shows what it is under.
 	p.fault = t.Fault
@@ -151,10 +179,9 @@ func (st *stage) repair(p *process) {
 	p.fault = ""
 }
 
-// deleteKey deletes the group's key as nats kv del does: with no regard to who
-// holds it. It runs on a goroutine of its own, and waits for a server that may
-// be away. Only a failure is news: what a deletion does shows in the
-// transitions.
+// deleteKey deletes the group's key as nats kv del does: with no regard to its
+// holder. It runs on a separate goroutine, and waits for a server that may be
+// away. Only a failure is reported: the transitions show a deletion's effect.
 func (st *stage) deleteKey(t *trial) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -188,8 +215,8 @@ func erase(ctx context.Context, st store.Store, key string) error {
 		if err != nil {
 			return err
 		}
-		// A store has no write without a condition. What stands there is the
-		// condition, and is looked up again after a conflict.
+		// A store has no unconditional write. The condition is the current
+		// record, which is looked up again after a conflict.
 		_, err = st.CompareAndSwap(ctx, store.Write{Key: key, Expected: e.Revision, Tombstone: true})
 		if !errors.Is(err, store.ErrConflict) {
 			return err
@@ -197,26 +224,49 @@ func erase(ctx context.Context, st store.Store, key string) error {
 	}
 }
 
-// restart stops the demo's server and starts it again, on a goroutine of its
-// own. A demo that is being left waits for it: close must not meet a server
-// that is starting.
+// returnMember starts a member again that was killed.
+func (st *stage) returnMember() error {
+	m := st.members.first(true)
+	if m == nil {
+		return errors.New("no member is down")
+	}
+	st.operate("member "+m.name+" starts", m.Start, func() {
+		m.down = false
+		st.emit(Event{Kind: EventHealed, Fault: Return, Text: "member " + m.name + " is back"})
+	})
+	return nil
+}
+
+// restart stops the demo's server and starts it again.
 func (st *stage) restart(t *trial) {
-	st.restarting = true
+	st.operate("the server restarts", func() error {
+		st.server.Stop()
+		<-time.After(downTime)
+		return st.server.Start()
+	}, func() {
+		t.over = st.now()
+		st.emit(Event{Kind: EventHealed, Fault: Restart, Text: fmt.Sprintf(
+			"the server is back after %s", ms(millis(time.Duration(t.over-t.at))))})
+	})
+}
+
+// operate does something to a server on a separate goroutine, and then calls
+// done. A demo that is being left waits for it: close must not meet a server
+// that is starting.
+func (st *stage) operate(what string, work func() error, done func()) {
+	st.busy = what
 	go func() {
-		err := st.server.Restart(downTime)
+		err := work()
 		st.post(func() {
-			st.restarting = false
-			t.over = st.now()
-			if err != nil {
+			st.busy = ""
+			switch {
+			case err != nil:
 				st.fail(err)
-				return
-			}
-			if st.leaving {
+			case st.leaving:
 				st.leaveOn()
-				return
+			default:
+				done()
 			}
-			st.emit(Event{Kind: EventHealed, Fault: Restart, Text: fmt.Sprintf(
-				"the server is back after %s", ms(millis(time.Duration(t.over-t.at))))})
 		})
 	}()
 }
@@ -226,8 +276,8 @@ func (st *stage) restart(t *trial) {
 // meant for a leader that another had followed already: it hit nobody.
 func (st *stage) promoted(p *process, r report) {
 	for _, t := range st.trials {
-		// Of several successors that are heard of, that of the earliest term
-		// followed the fault.
+		// Of several successors that are heard of, the successor with the
+		// earliest term followed the fault.
 		if t.told || r.Term <= t.Term || t.promoted != 0 && r.Term >= t.NextTerm {
 			continue
 		}
@@ -238,11 +288,11 @@ func (st *stage) promoted(p *process, r report) {
 	}
 }
 
-// tellOutcomes tells what became of the faults, once the last samples of the
-// leader that was hit have come in, which say how long nobody led, and no
-// earlier successor is to be heard of. What was told stands, so that the events
-// and the summary say the same; a frozen leader may have some samples that
-// nobody waits for.
+// tellOutcomes reports the outcomes of the faults, when the last samples of the
+// leader that was hit have come in, which show for how long nobody led, and no
+// earlier successor is to be heard of. A reported outcome does not change, so
+// that the events and the summary agree; a frozen leader may have some samples
+// that nobody waits for.
 func (st *stage) tellOutcomes(end bool) {
 	for _, t := range st.trials {
 		// At the end nothing more will come, and what is known has to do.
@@ -257,7 +307,7 @@ func (st *stage) tellOutcomes(end bool) {
 	}
 }
 
-// ended is what is told of a trial that a promotion ended.
+// ended is the event for a trial that a promotion ended.
 func (t *trial) ended() Event {
 	if t.Late {
 		return Event{Kind: EventNote, Worker: t.Worker, Text: fmt.Sprintf("the %s came too late: %s led already", t.Fault, t.Leader)}
@@ -268,11 +318,12 @@ func (t *trial) ended() Event {
 	}
 }
 
-// sampled reports whether no sample of the leader that a fault hit is to come
-// which is older than its successor, and no promotion. Reports of one worker
-// come in order, so that its latest one tells. A frozen one reports nothing
-// until it runs, and nobody waits for that; nor, for long, for another than the
-// leader that was hit, which the user may have stopped.
+// sampled reports whether no further report can change the trial: no sample of
+// the leader that was hit which is older than its successor, and no promotion.
+// Reports of one worker come in order, so that its latest report decides. A
+// frozen worker reports nothing until it runs, and nobody waits for that; nor,
+// for long, for a worker other than the leader that was hit, which the user may
+// have stopped.
 func (st *stage) sampled(t *trial) bool {
 	const settled = 10 * tellEvery // of those that the system has taken from a worker and not handed on
 	since := time.Duration(st.now() - t.promoted)
@@ -283,7 +334,7 @@ func (st *stage) sampled(t *trial) bool {
 	return since >= tellPatience || !slices.ContainsFunc(st.processes, owes)
 }
 
-// tellPatience is how long an outcome waits for workers that say nothing.
+// tellPatience is how long an outcome waits for silent workers.
 const tellPatience = 5 * time.Second
 
 // lastSeen is when the leader that a fault hit was seen to lead last; 0 if it
@@ -317,7 +368,7 @@ func (st *stage) open() bool {
 			return true
 		}
 	}
-	return st.restarting
+	return st.busy != ""
 }
 
 // summary is what the demo saw. Terms are counted by whatever shows them: a
@@ -327,7 +378,7 @@ func (st *stage) summary() Summary {
 		Seconds: st.offset(st.now()), Samples: st.detector.Asked, TwoLeaders: st.detector.Double, Outcomes: []Outcome{},
 	}
 	for _, r := range st.leaderships {
-		// A worker that was killed may not have told of its promotion.
+		// A worker that was killed may not have reported its promotion.
 		if r.from != 0 || r.seen != 0 || r.hit {
 			s.Terms++
 		}

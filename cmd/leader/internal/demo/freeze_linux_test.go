@@ -10,7 +10,7 @@ import (
 )
 
 // Otherwise the demo would call a worker frozen that still renews.
-func TestAFrozenWorkerStandsStillAtOnce(t *testing.T) {
+func TestFrozenWorkerStopsImmediately(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "spin")
 	out, err := cmd.StdoutPipe()
@@ -57,7 +57,7 @@ func TestAWorkerThatIsGoneIsNotAwaited(t *testing.T) {
 	}
 }
 
-// Somebody else continued it, say.
+// For example, somebody else continued it.
 func TestAWorkerThatRunsOnIsNotCalledFrozen(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "spin")
@@ -69,6 +69,6 @@ func TestAWorkerThatRunsOnIsNotCalledFrozen(t *testing.T) {
 		_ = cmd.Wait() // it was killed
 	})
 	if awaitStopped(cmd.Process.Pid) {
-		t.Error("it runs, and was taken to stand still")
+		t.Error("it runs, and was taken for frozen")
 	}
 }

@@ -19,14 +19,14 @@ func (st *stage) hear(m message) {
 	}
 }
 
-// report takes in a report. Those of one worker come in order, and those of
+// report records a report. Reports of one worker come in order, and reports of
 // several in any.
 func (st *stage) report(p *process, r report) {
 	// From here on nothing that it saw before is to come: see sampled.
 	p.told = max(p.told, r.At)
 	switch r.Kind {
 	case reportStatus:
-		// Whole: what the status does not say is no longer so.
+		// Whole: what the status does not contain no longer holds.
 		p.last, p.joined = *r.Status, true
 		st.kept(p)
 	case reportSamples:

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -12,8 +13,8 @@ import (
 // An entry of the help is a word of the view and what it means.
 type entry struct{ word, means string }
 
-// keyHelp says what the keys do.
-func keyHelp(own bool) []entry {
+// keyHelp describes the keys.
+func keyHelp(st *stage) []entry {
 	all := []entry{
 		{"c", "crash: kill the leader (SIGKILL); another worker takes its place later"},
 		{"f", "freeze: stop the leader in mid-run (SIGSTOP) for 2 × TTL"},
@@ -21,17 +22,18 @@ func keyHelp(own bool) []entry {
 		{"r", "resign: the leader stops its work and hands over"},
 		{"d", "delete key: as an operator's nats kv del, under the leader"},
 		{"s", "restart server: also while nobody leads"},
+		{"m", "kill member: a server of the quorum stops. Somebody leads as long as two of three are left"},
+		{"b", "bring back: a member that was killed starts again"},
 		{"v", "all events, or only those about leadership"},
 		{"↑ ↓", "scroll the events; End goes back to the latest"},
 		{"q", "quit; again: at once"},
 	}
-	if !own {
-		all = append(all[:5], all[6:]...)
-	}
-	return all
+	return slices.DeleteFunc(all, func(e entry) bool {
+		return slices.ContainsFunc(bindings(), func(b binding) bool { return b.key == e.word && !st.offers(b.fault) })
+	})
 }
 
-// lineHelp says what the lines of the view show.
+// lineHelp describes the lines of the view.
 func lineHelp() []entry {
 	return []entry{
 		{"trust", "how long IsLeader may say yes without another renewal. The others wait longer than that"},
@@ -45,8 +47,8 @@ func lineHelp() []entry {
 	}
 }
 
-// reasonHelp says what the reasons of changes mean, in the order in which they
-// are met.
+// reasonHelp explains the reasons of changes, in the order in which a user
+// meets them.
 func reasonHelp() []entry {
 	of := func(r leader.Reason, means string) entry { return entry{string(r), means} }
 	return []entry{
@@ -74,6 +76,7 @@ func reasonHelp() []entry {
 		of(leader.ReasonRetriesSpent, "too many renewals in a row failed"),
 		of(leader.ReasonUnhealthy, "its health checks failed"),
 		of(leader.ReasonOutranked, "a preferred candidate asked to take over"),
+		of(leader.ReasonDrained, "an operator drained its instance"),
 		of(leader.ReasonBalanced, "its role went to an instance that leads fewer"),
 		of(leader.ReasonFull, "its instance leads as many roles as it may"),
 		of(leader.ReasonPanicked, "its work panicked"),
@@ -95,7 +98,7 @@ func (m *model) drawHelp(l look) string {
 		}
 		lines = append(lines, "")
 	}
-	section("Keys", keyHelp(m.st.server != nil))
+	section("Keys", keyHelp(m.st))
 	section("What is shown", lineHelp())
 	section("Reasons, in events and in the column REASON", reasonHelp())
 	room := max(1, m.height-1)

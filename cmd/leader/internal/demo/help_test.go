@@ -58,7 +58,7 @@ func TestTheHelpIsShownAndHidden(t *testing.T) {
 	}
 }
 
-// The reasons are those of reason.go.
+// The reasons come from reason.go.
 func TestTheHelpKnowsEveryReason(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../../../../reason.go", nil, 0)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestTheHelpKnowsEveryReason(t *testing.T) {
 	var words []string
 	for _, e := range known {
 		if slices.Contains(words, e.word) || len(e.word) >= wordWidth {
-			t.Errorf("%q stands there twice, or is too long", e.word)
+			t.Errorf("%q is listed twice, or is too long", e.word)
 		}
 		words = append(words, e.word)
 	}
@@ -175,7 +175,7 @@ func TestTheServerIsRestartedWhileNobodyLeads(t *testing.T) {
 }
 
 // A fault that could not be done is waited for by nobody, and has no effect
-// that the summary could tell of.
+// that the summary could report.
 func TestAFaultThatCouldNotBeDoneIsOver(t *testing.T) {
 	r := rehearse(1, 2)
 	first := r.processes[0]

@@ -5,16 +5,17 @@ import "time"
 // leave ends the demo: first the followers stop and then the leader, so that
 // its release does not begin another term.
 //
-// What is frozen is continued, and what is cut off is healed, since neither
-// could be told to stop. Called again, it only looks whether it can go on.
+// Frozen workers are continued, and connections that were cut are healed, since
+// otherwise no order could reach the workers. Called again, it only looks
+// whether it can go on.
 func (st *stage) leave() {
 	if st.leaving {
 		st.leaveOn()
 		return
 	}
 	st.leaving = true
-	// Taken before anybody is told: who leads is stopped when the others are
-	// gone.
+	// Taken before any worker is notified: the leader is stopped when the
+	// others are gone.
 	last := st.leader()
 	for _, p := range st.processes {
 		if p.fault == Freeze || p.fault == Cut {
@@ -29,7 +30,7 @@ func (st *stage) leave() {
 }
 
 // leaveOn goes on with leaving once all followers are gone, and ends it once
-// everybody is. The last one is told to stop when it is alone; so it releases a
+// everybody is. The last one is stopped when it is alone; so it releases a
 // record that nobody is left to claim.
 func (st *stage) leaveOn() {
 	here := st.processes[:0:0]
@@ -40,15 +41,15 @@ func (st *stage) leaveOn() {
 	}
 	switch {
 	case len(here) == 0:
-		st.finished = !st.restarting // which comes back here
+		st.finished = st.busy == "" // what is done to servers comes back here
 	case len(here) == 1:
 		here[0].stop()
 		time.AfterFunc(exitPatience, func() { st.post(st.killRest) })
 	}
 }
 
-// killRest kills those that were told to stop and have not, within the time
-// they had: a demo that ends must not leave processes behind.
+// killRest kills the workers that were ordered to stop and have not, within the
+// time they had: a demo that ends must not leave processes behind.
 func (st *stage) killRest() {
 	for _, p := range st.processes {
 		if !p.gone && p.leaving {

@@ -20,5 +20,5 @@ func plainLines(w io.Writer) func(Event) {
 func jsonLines(w io.Writer) func(Event) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	return func(e Event) { _ = enc.Encode(e) } // nobody to tell: the output itself is gone
+	return func(e Event) { _ = enc.Encode(e) } // no reader is left: the output itself is gone
 }

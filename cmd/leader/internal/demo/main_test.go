@@ -12,6 +12,9 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devnats"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/store/quorumstore"
 
 	"go.uber.org/goleak"
 )
@@ -49,13 +52,16 @@ func TestMain(m *testing.M) {
 
 // kit is what main would hand in, without the contexts.
 func kit() app.Kit {
+	nats := natsstore.Driver()
 	return app.Kit{
+		Drivers:  []store.Driver{nats, quorumstore.Driver(nats)},
 		Settings: func(f natsconn.Flags) (natsconn.Settings, error) { return natsconn.Settings{URL: f.Server}, nil },
 		Serve:    func(port int) (app.Server, error) { return devnats.Start(port) },
 	}
 }
 
-// lie reports that it leads, in a term of its own, until it is told to stop.
+// lie reports that it leads, in a term that nobody granted, until it is ordered
+// to stop.
 func lie() {
 	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	var s spec

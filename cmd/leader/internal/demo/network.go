@@ -8,7 +8,7 @@ import (
 )
 
 // A network dials connections that can be cut: then nothing passes in either
-// direction, and no error tells of it, until they are healed. What was sent
+// direction, and no error reports it, until they are healed. Data that was sent
 // meanwhile arrives late, as after a partition between machines. It is a
 // nats.CustomDialer.
 type network struct {
@@ -145,7 +145,7 @@ func (l *link) flush() {
 	l.held = nil
 }
 
-// Close closes the connection, also while it is cut. What was held back is
+// Close closes the connection, also while it is cut. Data that was held back is
 // lost.
 func (l *link) Close() error {
 	l.once.Do(func() { close(l.closed) })

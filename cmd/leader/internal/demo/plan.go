@@ -17,5 +17,10 @@ type plan struct {
 	Script      Script // nil for none
 }
 
-// errNotOurs: a fault would hit a server that the demo only visits.
-var errNotOurs = errors.New("the server is not the demo's own, and is not restarted")
+var (
+	// errNotOurs: a fault would hit a server that the demo only visits, or a
+	// quorum.
+	errNotOurs = errors.New("it is for a single server that is the demo's own")
+	// errNoMembers: a fault is for the servers of a quorum.
+	errNoMembers = errors.New("it is for the members of a quorum, which --store quorum starts")
+)

@@ -17,7 +17,7 @@ func (st *stage) playScript() {
 	}
 	now := st.now()
 	if len(st.script) > 0 {
-		if now-st.begun >= int64(st.script[0].At) && !st.open() {
+		if now-st.begun >= int64(st.script[0].At) && (!st.open() || st.script[0].Fault == Return && st.busy == "") {
 			st.playStep(now)
 		}
 		return
@@ -34,15 +34,15 @@ func (st *stage) playScript() {
 	}
 }
 
-// playStep plays the next step, or says once why it has to wait for long. A
+// playStep plays the next step, or reports once why it has to wait for long. A
 // step that finds nobody is tried again with each tick.
 func (st *stage) playStep(now int64) {
 	step := st.script[0]
 	// The restart of a server needs nobody who leads, but a script waits for a
-	// leader with it, too: what follows could not be told from what was so
-	// before.
+	// leader with it, too: otherwise its effect could not be distinguished from
+	// the state before. The return of a member may be what they wait for.
 	err := st.vacancy()
-	if st.leader() != nil {
+	if st.leader() != nil || step.Fault == Return {
 		err = st.strike(step.Fault)
 	}
 	if err == nil {

@@ -23,7 +23,7 @@ type process struct {
 	joined  bool  // a status arrived
 	fault   Fault // Crash, Freeze or Cut while it is under that
 	gone    bool
-	leaving bool // it was told to stop, or killed
+	leaving bool // it was ordered to stop, or killed
 	// complaint is the last line of its standard error.
 	complaint string
 }
@@ -39,8 +39,8 @@ type message struct {
 }
 
 // launch starts a worker's process. deliver is called for each message, from
-// other goroutines; the last one says that the process ended. With a process it
-// may return an error as well: the process has not taken its spec, and its end
+// other goroutines; the last one reports that the process ended. It may return
+// both a process and an error: the process has not taken its spec, and its end
 // will be delivered.
 func launch(command []string, s spec, deliver func(message)) (*process, error) {
 	cmd := exec.Command(command[0], command[1:]...) //nolint:noctx // it ends with its input, and is awaited
@@ -68,9 +68,9 @@ func launch(command []string, s spec, deliver func(message)) (*process, error) {
 	return p, p.orders.Encode(s)
 }
 
-// readReports reads until the end of the output. A line that is no report ends
-// it too: then the worker is not ours to understand, and waiting for its end is
-// all that is left. The rest is thrown away, since a worker whose pipe is full
+// readReports reads until the end of the output. A line that is not a report
+// ends it too: the demo cannot understand such a worker, and only waits for its
+// end. The rest of the output is discarded, since a worker whose pipe is full
 // would not end.
 func readReports(out io.Reader, deliver func(report)) {
 	in := json.NewDecoder(bufio.NewReader(out))
@@ -84,9 +84,9 @@ func readReports(out io.Reader, deliver func(report)) {
 	}
 }
 
-// tell gives an order. A worker that cannot be told any more is let go: it ends
-// with its input. It may be called for a frozen one: the order waits in the
-// pipe.
+// tell gives an order. A worker that can take no further order is let go: it
+// ends with its input. It may be called for a frozen worker: the order waits in
+// the pipe.
 func (p *process) tell(o order) {
 	if err := p.orders.Encode(o); err != nil {
 		_ = p.in.Close()
@@ -102,8 +102,8 @@ func (p *process) alive() bool { return !p.gone && !p.leaving }
 func (p *process) leads(now int64) bool { return p.alive() && p.last.Leading && now < p.last.Until }
 
 // impaired reports whether a fault of the process is not over, or its successor
-// is due. One that ended by its own decision has none, and its faults ended
-// with it.
+// is due. A worker that ended by its own decision has no successor, and its
+// faults ended with it.
 func (p *process) impaired() bool {
 	if p.gone {
 		return !p.failed()
@@ -115,8 +115,8 @@ func (p *process) impaired() bool {
 // signal.
 func (p *process) failed() bool { return p.cmd.ProcessState.Exited() }
 
-// stop tells the worker to release and exit. It counts as gone from then on,
-// for all but the end of its process.
+// stop orders the worker to release and exit. It counts as gone from then on,
+// except for the end of its process.
 func (p *process) stop() {
 	if !p.gone && !p.leaving {
 		p.leaving = true
@@ -128,7 +128,7 @@ func (p *process) stop() {
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
 // lines calls line for each line that is written. exec.Cmd writes in pieces of
-// any length, from a goroutine of its own.
+// any length, from its goroutine.
 type lines struct {
 	line func(string)
 	mu   sync.Mutex
@@ -150,6 +150,6 @@ func (l *lines) Write(b []byte) (int, error) {
 	}
 }
 
-// exitPatience is how long the demo waits for workers that were told to stop,
-// before it kills them.
+// exitPatience is how long the demo waits for workers that were ordered to
+// stop, before it kills them.
 const exitPatience = stopPatience + time.Second

@@ -11,7 +11,7 @@ import (
 // canFreeze: a process can be stopped and continued here.
 const canFreeze = true
 
-// freeze stops a worker, and returns when it stands still.
+// freeze stops a worker, and returns when it has stopped.
 func freeze(p *os.Process) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -22,7 +22,7 @@ func freeze(p *os.Process) error {
 	return nil
 }
 
-// errRuns: the worker was told to stop, and was not seen to.
+// errRuns: the worker was sent a stop, and was not seen to stop.
 var errRuns = errors.New("the process was not seen to stop")
 
 // thaw continues a frozen worker.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// canFreeze: there is no SIGSTOP here; a cut network has to stand for it.
+// canFreeze: there is no SIGSTOP here; a cut network replaces the freeze.
 const canFreeze = false
 
 // detach keeps the console's signals from a worker: an interrupt is the demo's

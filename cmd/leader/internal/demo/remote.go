@@ -18,8 +18,8 @@ type remote struct {
 }
 
 // pass waits until the network is whole. A ctx that ends before is an error of
-// the class, which says what a caller may conclude: nothing, of a write whose
-// answer was lost.
+// the class, which determines what a caller may conclude: nothing, about a
+// write whose answer was lost.
 func (r *remote) pass(ctx context.Context, class error) error {
 	select {
 	case <-r.net.whole():
@@ -82,8 +82,8 @@ func (r *remote) Check(ctx context.Context, req store.CheckRequest) (store.Repor
 	return c.Check(ctx, req)
 }
 
-// A delivery is what a watch has to say, which waits while the network is cut.
-// It keeps everything in order: a watch may skip states, and never go back.
+// A delivery holds the reports of a watch while the network is cut. It keeps
+// everything in order: a watch may skip states, and never go back.
 type delivery struct {
 	net     *network
 	deliver func(store.Entry)
@@ -110,7 +110,8 @@ func (d *delivery) entry(e store.Entry) {
 	d.say()
 }
 
-// flush says what was held back. A network that was cut again keeps it.
+// flush delivers what was held back. If the network was cut again, it stays
+// held.
 func (d *delivery) flush() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,8 +128,8 @@ func (d *delivery) say() {
 }
 
 // end has nothing be delivered any more. It waits for a call of deliver, as the
-// stop of a watch does. The locks are taken one after the other, since say
-// looks at the network under the delivery's own.
+// stop of a watch does. The locks are taken in turn, since say looks at the
+// network under the delivery's own.
 func (d *delivery) end() {
 	d.net.mu.Lock()
 	delete(d.net.waits, d)

@@ -3,6 +3,8 @@ package demo
 import (
 	"slices"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 )
 
 // A scene is what the view shows of one instant. It is immutable. The stage
@@ -22,7 +24,8 @@ type scene struct {
 	samples uint64
 	double  uint64
 	last    *Outcome // the last fault that was dealt with
-	server  string   // what is wrong with the server, if anything
+	server  string   // what is done to the server, if anything
+	members []row    // of a quorum: id and state, and gone if it is killed or has trouble
 	workers int      // how many there are to be; rows has those that were started
 	joined  int      // how many of them have reported
 	led     bool     // somebody has led, or leads
@@ -38,10 +41,11 @@ type row struct {
 	gone                    bool
 }
 
-// show publishes how things stand.
+// show publishes the state of the scene.
 //
-// A follower's leader may be a worker of ours which leads no more, by its own
-// word or by the clock: then nobody leads, and the others wait out its lease.
+// A follower's leader may be a worker of this demo which leads no more, by its
+// own report or by the clock: then nobody leads, and the others wait out its
+// lease.
 func (st *stage) show() {
 	now := st.now()
 	s := &scene{
@@ -49,9 +53,7 @@ func (st *stage) show() {
 		samples: st.detector.Asked, double: st.detector.Double, leaving: st.leaving,
 		workers: len(st.processes) + st.unborn, led: st.latest != 0,
 	}
-	if st.restarting {
-		s.server = "restarting"
-	}
+	s.server, s.members = st.busy, st.members.rows()
 	for _, p := range st.processes {
 		s.add(p, now)
 	}
@@ -72,16 +74,33 @@ func (st *stage) show() {
 	st.scene.Store(s)
 }
 
-// add takes in a worker. Who says of itself that it leads goes before what
-// others say, and the latest term before earlier ones: those of frozen workers
-// and of late reports.
+// rows describe the members.
+func (ms members) rows() (rows []row) {
+	for _, m := range ms {
+		r := row{id: m.name, state: m.last.String(), gone: m.down || m.last.State.Troubled()}
+		switch {
+		case m.down:
+			r.state = "killed"
+		case m.last.State == app.MemberAway:
+			r.state = string(m.last.State) // the reason would take the whole line
+		case r.state == "":
+			r.state = "not asked yet"
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// add adds a worker. A worker's own claim to lead takes precedence over what
+// others report, and the latest term over earlier terms: frozen workers and
+// late reports have those.
 func (s *scene) add(p *process, now int64) {
 	l := p.last
 	if p.joined {
 		s.joined++
 	}
-	// By the clock as well as by its word: a frozen worker leads no more when
-	// its window has closed, and cannot say so.
+	// By the clock as well as by its report: a frozen worker leads no more when
+	// its window has closed, and cannot report that.
 	leading := l.Leading && now < l.Until && !p.gone && p.fault != Crash
 	s.rows = append(s.rows, row{
 		id: p.id, state: l.State, reason: l.Reason, conn: l.Conn, seen: l.Seen, leading: leading, fault: p.fault, gone: p.gone,

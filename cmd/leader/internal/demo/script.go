@@ -18,10 +18,17 @@ const (
 	Resign  Fault = "resign"  // ask the leader to resign
 	Delete  Fault = "delete"  // delete the group's key, as nats kv del does
 	Restart Fault = "restart" // stop the server and start it again
+	Kill    Fault = "kill"    // stop a member of the quorum
+	Return  Fault = "return"  // start the member again that was killed
 )
 
 // faults lists them in the order in which they are shown.
-func faults() []Fault { return []Fault{Crash, Freeze, Cut, Resign, Delete, Restart} }
+func faults() []Fault {
+	return []Fault{Crash, Freeze, Cut, Resign, Delete, Restart, Kill, Return}
+}
+
+// ofServers reports whether the fault hits a server of the demo and no worker.
+func (f Fault) ofServers() bool { return f == Restart || f == Kill || f == Return }
 
 // A Step is one fault of a script.
 type Step struct {
@@ -53,11 +60,11 @@ func (s Script) End() time.Duration {
 }
 
 // defaultScript plays each fault once, with time between them for what follows
-// from it. The restart of the server is left out where the server is not ours.
+// from it. The last steps are those that its servers allow.
 // A crash, a freeze and a cut take a lease and more until another leads, and
 // the latter two last for 2 × TTL themselves; nobody waits for long after the
 // others.
-func defaultScript(ttl time.Duration, ownServer bool) Script {
+func defaultScript(ttl time.Duration, last ...Fault) Script {
 	s := Script{
 		{At: ttl, Fault: Crash},
 		{At: 4 * ttl, Fault: Freeze},
@@ -65,8 +72,8 @@ func defaultScript(ttl time.Duration, ownServer bool) Script {
 		{At: 10 * ttl, Fault: Resign},
 		{At: 11 * ttl, Fault: Delete},
 	}
-	if ownServer {
-		s = append(s, Step{At: 12 * ttl, Fault: Restart})
+	for _, f := range last {
+		s = append(s, Step{At: s.End() + ttl, Fault: f})
 	}
 	return s
 }
@@ -98,7 +105,7 @@ func ParseScript(text string) (Script, error) {
 	return s, errors.Join(errs...)
 }
 
-// parseStep reads one step. Its errors say what would be right.
+// parseStep reads one step. Its errors show a correct one.
 func parseStep(part string) (Step, error) {
 	words := strings.Fields(part)
 	if len(words) != 2 {

@@ -16,8 +16,8 @@ func TestScriptsAreRead(t *testing.T) {
 }
 
 func TestScriptsReadWhatTheyPrint(t *testing.T) {
-	for _, own := range []bool{false, true} {
-		s := defaultScript(1500*time.Millisecond, own)
+	for _, last := range [][]Fault{nil, {Restart}, {Kill, Return}} {
+		s := defaultScript(1500*time.Millisecond, last...)
 		again, err := ParseScript(s.String())
 		if err != nil || !slices.Equal(s, again) {
 			t.Errorf("%v became %v, %v", s, again, err)
@@ -52,6 +52,8 @@ func TestScriptsAreCheckedAgainstTheOtherFlags(t *testing.T) {
 	for name, change := range map[string]func(*Command){
 		"beyond --for":          func(c *Command) { c.Script, c.For = "5s crash", 4*time.Second },
 		"restart of a stranger": func(c *Command) { c.Script, c.Server = "1s restart", "nats://example.com" },
+		"restart of a quorum":   func(c *Command) { c.Script, c.Store = "1s restart", "quorum" },
+		"no quorum":             func(c *Command) { c.Script = "1s kill" },
 		"port of a stranger":    func(c *Command) { c.Port, c.Server = 4222, "nats://example.com" },
 		"no worker":             func(c *Command) { c.Workers = 0 },
 		"TTL too short":         func(c *Command) { c.TTL = time.Millisecond },

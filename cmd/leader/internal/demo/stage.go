@@ -17,28 +17,29 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A stage is where a demo plays: the server, the workers, what was done to them
-// and what followed. One goroutine, play's, owns all of it; what happens
-// elsewhere is posted to it. So nothing is locked, and what is decided sees one
-// state of all workers, though they are heard in any order. Only scene is
-// shared.
+// A stage is the place of a demo: the server, the workers, what was done to
+// them and what followed. A single goroutine, play's, owns all of it; other
+// goroutines post to it. So nothing is locked, and decisions see one state of
+// all workers, though their reports arrive in any order. Only scene is shared.
 //
 // posted has some room, so that workers which report in a burst do not wait for
 // each other. done is closed at the end: nobody takes in what is posted then.
 type stage struct {
-	plan   plan
-	conn   natsconn.Flags
-	url    string // for people
-	domain string
-	suffix string // of the workers' names, where other demos may take part
-	worker []string
-	server app.Server                  // nil if it is not ours
-	nc     *nats.Conn                  // nil elsewhere than on NATS
-	erase  func(context.Context) error // deletes the key, as other tools do
+	plan      plan
+	conn      natsconn.Flags
+	url       string // for people
+	domain    string
+	suffix    string // of the workers' names, where other demos may take part
+	worker    []string
+	server    app.Server                  // nil if it is not ours, or a quorum
+	elsewhere store.Store                 // of --store; nil on one NATS server
+	nc        *nats.Conn                  // nil elsewhere than on NATS
+	erase     func(context.Context) error // deletes the key, as other tools do
 
-	closers []func() // of what close ends besides
+	closers []func() // what close ends in addition
 
 	now    func() int64 // reads the machine's clock, as all times here
 	begun  int64
@@ -55,10 +56,11 @@ type stage struct {
 	trials      []*trial
 	leaderships []leadership
 	detector    detector
-	waiting     int64 // since when a due step has found nobody to hit; 0 if it has not
-	waited      bool  // that was told
-	idleSince   int64 // since when a finished script left nothing open; 0 if it has
-	restarting  bool
+	waiting     int64   // since when a due step has found nobody to hit; 0 if it has not
+	waited      bool    // that was reported
+	idleSince   int64   // since when a finished script left nothing open; 0 if it has
+	members     members // of the demo's quorum; nil without one
+	busy        string  // what is done to a server; empty if nothing is
 	leaving     bool
 	finished    bool
 	failure     error
@@ -77,10 +79,10 @@ func newStage(p plan) *stage {
 	return &stage{plan: p, script: p.Script, now: monoNow, posted: make(chan func(), 64), done: make(chan struct{})}
 }
 
-// suffix makes names unlike those of another demo in the same group.
+// suffix makes names unlike the names of another demo in the same group.
 func suffix() string {
 	var b [2]byte
-	_, _ = rand.Read(b[:]) // never fails, as its documentation says
+	_, _ = rand.Read(b[:]) // never fails, according to its documentation
 	return "-" + hex.EncodeToString(b[:])
 }
 
@@ -93,11 +95,18 @@ func (st *stage) close() error {
 	for _, f := range st.closers {
 		f()
 	}
+	var errs []error
 	if st.server != nil {
-		return st.server.Close()
+		errs = append(errs, st.server.Close())
 	}
-	return nil
+	for _, m := range st.members {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
 }
+
+// owned reports whether the servers are the demo's own.
+func (st *stage) owned() bool { return st.server != nil || st.members != nil }
 
 // play runs the demo to its end: until ctx is done, somebody leaves, or the
 // script or the time is over. It ticks for what no message announces: a step
@@ -111,8 +120,8 @@ func (st *stage) play(ctx context.Context, tell func(Event)) error {
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	stop := ctx.Done()
-	// stop is taken once, and tells to leave: the loop goes on until the
-	// workers are gone, since they report until then.
+	// stop is taken once, and makes the workers leave: the loop goes on until
+	// they are gone, since they report until then.
 	for !st.finished {
 		select {
 		case f := <-st.posted:
@@ -127,11 +136,11 @@ func (st *stage) play(ctx context.Context, tell func(Event)) error {
 	return st.verdict()
 }
 
-// verdict tells the summary, and what of it is an error. Two leaders are the
-// worst, and decide the exit status whatever else failed; that the script was
-// not played to its end is an error, since what it was to show was not shown.
+// verdict reports the summary, and returns its error. Two leaders are the
+// worst, and decide the exit status whatever else failed; a script that was not
+// played to its end is an error, since what it was to show was not shown.
 func (st *stage) verdict() error {
-	if st.server == nil {
+	if !st.owned() {
 		what := "bucket " + st.plan.Bucket
 		if st.plan.Store != "" {
 			what = "record of " + st.plan.Key
@@ -153,8 +162,8 @@ func (st *stage) verdict() error {
 }
 
 // post has f called by the stage's goroutine. It waits while that is busy, but
-// not for a demo that is over: so workers and timers never keep a goroutine for
-// good.
+// not for a demo that is over: so workers and timers never block a goroutine
+// forever.
 func (st *stage) post(f func()) {
 	select {
 	case st.posted <- f:
@@ -173,7 +182,7 @@ func (st *stage) after(d time.Duration, f func()) {
 	})
 }
 
-// emit tells an event, with the present instant if it has none of its own.
+// emit reports an event, with the current instant if it has no time.
 func (st *stage) emit(e Event) {
 	if e.T == 0 {
 		e.T = st.offset(st.now())
@@ -186,13 +195,16 @@ func (st *stage) offset(t int64) float64 {
 	return float64(time.Duration(t-st.begun).Microseconds()) / 1e6
 }
 
-// begin tells what is played, and has the workers be started by the ticks.
+// begin reports what is played, and has the ticks start the workers.
 func (st *stage) begin() {
 	c := st.plan
 	st.emit(Event{
 		Kind: EventBegin, URL: st.url, Bucket: c.Bucket, Group: c.Key, Workers: c.Workers,
 		Text: fmt.Sprintf("TTL %v, heartbeat %v", c.TTL, c.Heartbeat),
 	})
+	if st.members != nil {
+		st.closers = slices.Insert(st.closers, 0, st.members.watch(st.elsewhere, c.Key, st.post))
+	}
 	st.unborn = c.Workers
 	st.show()
 	if c.For > 0 {
@@ -218,18 +230,18 @@ func (st *stage) bear() {
 }
 
 // join starts a worker in a row of the view. Its name is new, also where it
-// takes a dead one's place: the record of that one is not to be taken for its
-// own. What it says is posted, since other goroutines read it.
+// replaces a dead worker: it must not take the dead worker's record for its
+// own. Its reports are posted, since other goroutines read them.
 func (st *stage) join(row int, delay time.Duration) {
 	st.named++
 	c := st.plan
 	s := spec{
 		ID: st.name(st.named), Conn: st.conn, Store: c.Store, Bucket: c.Bucket, Group: c.Key,
-		TTL: c.TTL, Heartbeat: c.Heartbeat, Delay: delay, Fresh: st.server != nil,
+		TTL: c.TTL, Heartbeat: c.Heartbeat, Delay: delay, Fresh: st.owned(),
 	}
 	p, err := launch(st.worker, s, func(m message) { st.post(func() { st.hear(m) }) })
-	// Only a process that was never there ends the demo. One that took no spec
-	// ends by itself, and is heard of.
+	// Only a process that was never there ends the demo. A process that took no
+	// spec ends by itself, and its end is reported.
 	if p == nil {
 		st.fail(fmt.Errorf("start a worker: %w", err))
 		return
@@ -258,10 +270,10 @@ func (st *stage) fail(err error) {
 	st.leave()
 }
 
-// ended takes in that a worker's process has ended. One that ended by its own
-// decision, such as a wrong configuration, is not replaced: the next would do
-// the same. That is only an error when nobody is left, since a visited server
-// may refuse some.
+// ended records that a worker's process has ended. A worker that ended by its
+// own decision, such as a wrong configuration, is not replaced: the next would
+// do the same. That is only an error when nobody is left, since a visited
+// server may refuse some.
 func (st *stage) ended(p *process, err error) {
 	expected := p.leaving
 	p.gone, p.leaving = true, true
@@ -301,9 +313,8 @@ func (st *stage) window() time.Duration {
 // outage is how long a fault lasts: long enough for another to lead.
 func (st *stage) outage() time.Duration { return 2 * st.plan.TTL }
 
-// leader returns the process that leads, or nil. A worker that was last heard
-// to lead an older term than another leads no more, whatever it says in a
-// report that comes late.
+// leader returns the process that leads, or nil. A worker whose last reported
+// term is older than another's leads no more, whatever a late report contains.
 func (st *stage) leader() *process {
 	now := st.now()
 	var found *process

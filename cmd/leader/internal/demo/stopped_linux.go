@@ -14,9 +14,9 @@ const (
 	stopLooks = 1000
 )
 
-// awaitStopped waits until all threads of a child that was told to stop have
-// stopped, or it is gone, and reports whether that was seen. A stop is the only
-// news of the child that it takes.
+// awaitStopped waits until all threads of a child that was sent a stop have
+// stopped, or it is gone, and reports whether that was seen. It consumes no
+// notice of the child except the stop.
 func awaitStopped(pid int) bool {
 	pause := time.NewTicker(stopPause)
 	defer pause.Stop()

@@ -57,7 +57,7 @@ func rehearse(seed uint64, workers int) *rehearsal {
 	return r
 }
 
-// reportsOf is what a worker says of a term.
+// reportsOf is a worker's reports about a term.
 func reportsOf(x truth) (all []report) {
 	all = append(all, report{Kind: reportTransition, At: x.from, To: leader.StateLeader, Reason: "vacant", Term: x.term})
 	for at := x.from; at < x.to; at += 20 * aMilli {
@@ -69,7 +69,7 @@ func reportsOf(x truth) (all []report) {
 	return append(all, report{Kind: reportTransition, At: x.to, From: leader.StateLeader, To: leader.StateFollower, Reason: "resigned", Term: x.term})
 }
 
-// play lets the demo hear what is said, and strikes now and then.
+// play delivers the reports to the demo, and strikes now and then.
 func (r *rehearsal) play() {
 	for r.clock < r.terms[len(r.terms)-1].to && r.rng.IntN(1200) != 0 {
 		r.clock += aMilli * r.rng.Int64N(30)
@@ -85,7 +85,7 @@ func (r *rehearsal) play() {
 	end := r.clock
 	r.clock = r.terms[len(r.terms)-1].to + 10e9
 	r.terms = slices.DeleteFunc(r.terms, func(x truth) bool { return x.from > end })
-	r.hearUntil(func(int) int64 { return end }) // every process is gone, and all that it said has come
+	r.hearUntil(func(int) int64 { return end }) // every process is gone, and all its reports have arrived
 	r.tellOutcomes(true)
 }
 
@@ -97,7 +97,7 @@ func (r *rehearsal) hearUntil(limit func(worker int) int64) {
 	}
 }
 
-// lastSample is when the leader of a term was seen last, of what was said up to
+// lastSample is when the leader of a term was seen last, in the reports up to
 // the end.
 func (r *rehearsal) lastSample(term uint64) int64 {
 	for _, x := range r.leaderships {
@@ -118,7 +118,7 @@ func TestASummaryAgreesWithWhatHappenedHoweverLateItIsHeard(t *testing.T) {
 			t.Errorf("seed %d: %d terms, want %d", seed, sum.Terms, len(r.terms))
 		}
 		if told, want := r.told(); told != want {
-			t.Errorf("seed %d: %d outcomes were told, want %d", seed, told, want)
+			t.Errorf("seed %d: %d outcomes were reported, want %d", seed, told, want)
 		}
 		for _, x := range r.trials {
 			kind, complaint := r.judge(x)
@@ -139,9 +139,9 @@ func TestASummaryAgreesWithWhatHappenedHoweverLateItIsHeard(t *testing.T) {
 	}
 }
 
-// A worker that says nothing, since somebody has stopped it, is not waited for
-// for ever. It may have led in between.
-func TestWhatWasToldOfAFaultStands(t *testing.T) {
+// A silent worker, which somebody has stopped, is not waited for forever. It
+// may have led in between.
+func TestReportedOutcomeOfAFaultDoesNotChange(t *testing.T) {
 	r := rehearse(1, 3)
 	promoted := func(w int, term uint64, at int64) {
 		r.report(r.processes[w], report{Kind: reportTransition, At: at, To: leader.StateLeader, Reason: "vacant", Term: term})
@@ -154,7 +154,7 @@ func TestWhatWasToldOfAFaultStands(t *testing.T) {
 	r.clock += int64(time.Second)
 	r.tellOutcomes(false)
 	if x.told {
-		t.Error("it was told before the worker had said that it did not lead")
+		t.Error("it was reported before the worker had reported that it did not lead")
 	}
 	r.clock += int64(tellPatience)
 	r.tellOutcomes(false)
@@ -162,11 +162,12 @@ func TestWhatWasToldOfAFaultStands(t *testing.T) {
 	r.tellOutcomes(true)
 	told, want := r.told()
 	if sum := r.summary(); told != 1 || want != 1 || sum.Outcomes[0].NextTerm != 30 {
-		t.Errorf("%d outcomes are told of %d faults: %+v", told, want, sum.Outcomes)
+		t.Errorf("%d outcomes are reported for %d faults: %+v", told, want, sum.Outcomes)
 	}
 }
 
-// told returns how many outcomes the events tell, and how many faults have one.
+// told returns how many outcomes the events report, and how many faults have
+// one.
 func (r *rehearsal) told() (told, want int) {
 	for _, e := range r.events {
 		if e.Kind == EventFailover || e.Kind == EventKept || e.Kind == EventNote { // of one that came too late
@@ -181,7 +182,8 @@ func (r *rehearsal) told() (told, want int) {
 	return told, want
 }
 
-// judge holds an outcome against the truth, and against the event that told it.
+// judge compares an outcome with the truth, and with the event that reported
+// it.
 func (r *rehearsal) judge(x *trial) (kind, complaint string) {
 	at := slices.IndexFunc(r.terms, func(y truth) bool { return y.term == x.Term })
 	if at < 0 || r.processes[r.terms[at].worker].id != x.Worker {
@@ -213,16 +215,16 @@ func (r *rehearsal) judge(x *trial) (kind, complaint string) {
 	for _, e := range slices.Backward(r.events) {
 		if e.Kind == EventFailover && e.Fault == x.Fault && e.From == x.Worker && e.Term == x.NextTerm && e.Took == x.Took {
 			if e.Gap != x.Gap || e.To != x.Leader {
-				return "", "an event says otherwise"
+				return "", "an event differs"
 			}
 			return "failover", ""
 		}
 	}
-	return "", "no event says so"
+	return "", "no event reports it"
 }
 
-// Who kills a worker from another terminal crashes the leader, but for one that
-// another has followed already, whose own word of that has not come.
+// A user who kills a worker from another terminal crashes the leader, unless
+// another has followed it already, whose own report of that has not arrived.
 func TestAWorkerThatIsKilledElsewhereIsACrashIfItLeads(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("it has no signals")

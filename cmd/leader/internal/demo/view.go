@@ -24,8 +24,8 @@ func terminal(std app.Streams, env environ.Env) bool {
 
 // view plays the demo under a live view of the whole terminal, and prints the
 // summary after it. Signals are left to ctx, since the demo has to take its
-// workers with it. The summary stands on the screen that was there before,
-// where it stays.
+// workers with it. The summary is printed on the previous screen, where it
+// stays.
 func view(ctx context.Context, st *stage, std app.Streams) error {
 	var log journal
 	program := tea.NewProgram(&model{st: st, log: &log, width: 80, height: 24},
@@ -86,8 +86,7 @@ const frame = 50 * time.Millisecond
 
 func nextFrame() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return tickMsg{} }) }
 
-// A model is the view's state. What it shows comes from the stage's scene and
-// the journal.
+// A model is the view's state. It shows the stage's scene and the journal.
 type model struct {
 	st    *stage
 	log   *journal
@@ -190,8 +189,8 @@ func (m *model) quit() tea.Cmd {
 	})
 }
 
-// strike has the stage do a fault. Why it cannot stands among the events, since
-// whoever pressed the key looks there.
+// strike has the stage do a fault. The reason that prevents it is shown among
+// the events, since the user who pressed the key looks there.
 func (m *model) strike(f Fault) tea.Cmd {
 	return m.onStage(func() {
 		if err := m.st.strike(f); err != nil {

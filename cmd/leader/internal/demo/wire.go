@@ -21,7 +21,7 @@ const (
 	stopPatience = 2 * time.Second
 )
 
-// A spec tells a worker what to be. It goes through a pipe and not on the
+// A spec describes a worker to it. It goes through a pipe and not on the
 // command line, since Conn may hold credentials, which every user of the
 // machine could read there.
 type spec struct {
@@ -36,7 +36,7 @@ type spec struct {
 	Fresh     bool           `json:"fresh"` // the server began with an empty directory
 }
 
-// An order is something a worker is told to do.
+// An order is an order to a worker.
 type order string
 
 const (
@@ -46,7 +46,7 @@ const (
 	orderStop   order = "stop" // release and exit
 )
 
-// A report is what a worker tells. Times are readings of monoNow.
+// A report is a message from a worker. Times are readings of monoNow.
 type report struct {
 	Kind reportKind `json:"kind"`
 	At   int64      `json:"at"`
@@ -65,8 +65,8 @@ type report struct {
 	Status  *status  `json:"status,omitempty"`
 	Samples *samples `json:"samples,omitempty"`
 
-	// of reportWoke: for how long the worker did not run, and what IsLeader
-	// said first
+	// of reportWoke: for how long the worker did not run, and IsLeader's first
+	// answer
 	Gap     time.Duration `json:"gap,omitempty"`
 	Leading bool          `json:"leading,omitempty"`
 }
@@ -121,7 +121,7 @@ func (o *outbox) post(r report) {
 	o.signal()
 }
 
-// signal wakes write. One token stands for any number of reports.
+// signal wakes write. A single token represents any number of reports.
 func (o *outbox) signal() {
 	select {
 	case o.wake <- struct{}{}:
@@ -129,7 +129,7 @@ func (o *outbox) signal() {
 	}
 }
 
-// close has write return when all is written. What is posted later is lost.
+// close has write return when all is written. Later reports are lost.
 func (o *outbox) close() {
 	o.mu.Lock()
 	o.closed = true

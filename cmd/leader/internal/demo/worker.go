@@ -21,8 +21,8 @@ import (
 // A WorkerCommand is the process of one candidate of the demo.
 type WorkerCommand struct{}
 
-// Run takes part in the election until it is told to stop, or its input ends.
-// Whatever ended it, what it has reported is written before it exits.
+// Run takes part in the election until it is ordered to stop, or its input
+// ends. Whatever ended it, its reports are written before it exits.
 func (WorkerCommand) Run(ctx context.Context, std app.Streams, kit app.Kit) error {
 	in := json.NewDecoder(std.In)
 	var s spec
@@ -52,8 +52,8 @@ type worker struct {
 }
 
 // run takes part. Orders are obeyed from the beginning, so that a worker that
-// waits for its turn can be told to stop. The election is not tied to ctx,
-// whose end would stop it before it is told to release.
+// waits for its turn can be stopped. The election is not tied to ctx, whose end
+// would stop it before the order to release.
 func (w *worker) run(ctx context.Context, in *json.Decoder) error {
 	end, err := w.open()
 	if err != nil {
@@ -121,11 +121,13 @@ func (w *worker) open() (end func(), err error) {
 	return w.nc.Close, nil
 }
 
-// openElsewhere opens a store elsewhere than on NATS. Its client has
-// connections of its own making, so that the network is cut between the
-// election and it.
+// openPatience is how long a store other than NATS may take to open.
+const openPatience = 10 * time.Second
+
+// openElsewhere opens a store other than NATS. The store's client makes its own
+// connections, so that the network is cut between the election and the client.
 func (w *worker) openElsewhere() (end func(), err error) {
-	session, err := app.Target{Store: w.spec.Store, Kit: w.kit, Timeout: nats.DefaultTimeout}.Open("demo " + w.spec.ID)
+	session, err := app.Target{Store: w.spec.Store, Kit: w.kit, Timeout: openPatience}.Open("demo " + w.spec.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +138,8 @@ func (w *worker) openElsewhere() (end func(), err error) {
 	return session.Close, nil
 }
 
-// config is that of the candidate. All hooks end in the outbox, which never
-// waits.
+// config is the candidate's configuration. All hooks end in the outbox, which
+// never waits.
 func (w *worker) config() leader.ElectionConfig {
 	grace := leader.GraceAuto
 	if w.spec.Fresh {
@@ -164,8 +166,8 @@ func (w *worker) onNote(n leader.Note) {
 	w.out.post(report{Kind: reportNote, At: mono(n.At), Note: n.Kind, Text: n.Text})
 }
 
-// errAbandoned: the demo is gone, and nobody is left to tell anything. The
-// process ends without a release, as if it had been killed.
+// errAbandoned: the demo is gone, and nothing reads the reports. The process
+// ends without a release, as if it had been killed.
 var errAbandoned = errors.New("the demo is gone")
 
 // obey carries out orders until the input ends. The end of the input is the end
@@ -223,8 +225,8 @@ func (w *worker) watch(ctx context.Context) {
 			a.tell()
 			return
 		}
-		// Before anything else: after a freeze, the first answer is the one
-		// that must not be a yes. One that was asked for before it may be.
+		// Before anything else: after a freeze, the first answer must not be a
+		// yes. An answer to an earlier question may be.
 		before := monoNow()
 		leading := a.ask()
 		now := monoNow()
@@ -246,7 +248,7 @@ func (w *worker) watch(ctx context.Context) {
 	}
 }
 
-// An asker asks IsLeader and keeps the answers until they are told.
+// An asker asks IsLeader and keeps the answers until they are reported.
 type asker struct {
 	e    leader.Election
 	out  *outbox

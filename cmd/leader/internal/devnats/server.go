@@ -10,9 +10,11 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/tempdir"
 )
+
+// prefix begins the names of the servers' directories.
+const prefix = "leader-dev-"
 
 // patience is how long the server may take to start. It takes a fraction of a
 // second, and longer on a machine that builds something.
@@ -31,7 +33,7 @@ type Server struct {
 // handles no signals: they are the command's, which ends its work first. It
 // logs nothing, since the terminal is the command's, too.
 func Start(port int) (*Server, error) {
-	dir, err := tempdir.New(devserver.Prefix)
+	dir, err := tempdir.New(prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -42,15 +44,15 @@ func Start(port int) (*Server, error) {
 		ServerName: "leader-dev", Host: "127.0.0.1", Port: port,
 		JetStream: true, StoreDir: dir.Path, NoLog: true, NoSigs: true,
 	}}
-	if err := s.start(); err != nil {
+	if err := s.Start(); err != nil {
 		return nil, errors.Join(err, dir.Remove())
 	}
 	return s, nil
 }
 
-// start starts a server with the options. The port that it was given is kept in
+// Start starts a server with the options. The port that it was given is kept in
 // them, so that clients find it there after a restart.
-func (s *Server) start() error {
+func (s *Server) Start() error {
 	srv, err := server.NewServer(s.opts.Clone()) // it writes into its options
 	if err != nil {
 		return fmt.Errorf("nats-server: %w", err)
@@ -70,9 +72,9 @@ func (s *Server) start() error {
 // URL is where clients connect.
 func (s *Server) URL() string { return fmt.Sprintf("nats://%s:%d", s.opts.Host, s.opts.Port) }
 
-// stop stops the server, and returns when its files are closed. It may be
-// called again.
-func (s *Server) stop() {
+// Stop stops the server as a signal would, and returns when its files are
+// closed. It may be called again.
+func (s *Server) Stop() {
 	if s.srv != nil {
 		s.srv.Shutdown()
 		s.srv.WaitForShutdown()
@@ -80,18 +82,8 @@ func (s *Server) stop() {
 	}
 }
 
-// Restart stops the server as a signal would and starts it again after down,
-// with its files, on its port.
-func (s *Server) Restart(down time.Duration) error {
-	s.stop()
-	t := time.NewTimer(down)
-	defer t.Stop()
-	<-t.C
-	return s.start()
-}
-
 // Close stops the server and removes its files.
 func (s *Server) Close() error {
-	s.stop()
+	s.Stop()
 	return s.dir.Remove()
 }

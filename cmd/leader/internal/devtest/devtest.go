@@ -1,5 +1,5 @@
-// Package devtest gives the tests of the command NATS servers of their own, in
-// the test's process, and connections. What it gives ends with the test.
+// Package devtest gives the tests of the command their own NATS servers, in the
+// test's process, and connections. All of it ends with the test.
 //
 // test/natslab does more of the same for the tests of other modules. The command
 // cannot require the module test, which is never released.

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Ports that a server keeps while it is stopped are below those that systems
-// give to whoever asks for any: from 32768 on Linux, from 49152 elsewhere.
+// Ports that a server keeps while it is stopped are below the ports that
+// systems give to callers that ask for any: from 32768 on Linux, from 49152
+// elsewhere.
 const (
 	lowest  = 10_000
 	highest = 32_000

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// patience bounds every wait. None that succeeds takes so long.
+// patience bounds every wait. A wait that succeeds is much shorter.
 const patience = 2 * time.Minute
 
 // An Option changes the options of a server before it starts.

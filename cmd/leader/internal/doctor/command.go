@@ -28,13 +28,14 @@ type Command struct {
 	TTL       time.Duration `name:"ttl" default:"3s" help:"The length of the leases."`
 	Heartbeat time.Duration `placeholder:"TTL/3" help:"The time from one renewal to the next."`
 	Group     string        `placeholder:"GROUP" help:"The group to look at, and whose rights are tried (default: those of the first of the bucket, or of a made-up one)."`
-	Role      []string      `enum:"candidate,observer,viewer,operator,caretaker,admin" placeholder:"ROLE" help:"What the user is to be able to do: candidate, observer (get, ls and watch of that group), viewer (those of every group), operator, caretaker (leader vacate and forget), admin. Missing rights fail then."`
+	Instance  string        `placeholder:"ID" help:"The InstanceID under which the rights to drains are tried (default: a made-up one, for users with rights to all instances)."`
+	Role      []string      `enum:"candidate,scheduler,observer,viewer,operator,caretaker,admin" placeholder:"ROLE" help:"What the user is to be able to do: candidate, scheduler (leader run --once), observer (get, ls and watch of that group), viewer (those of every group), operator, caretaker (leader vacate and forget), admin. Missing rights fail then."`
 	Rounds    int           `default:"20" placeholder:"N" help:"How many round trips to measure."`
-	Monitor   string        `placeholder:"URL" help:"The monitoring port of a server, such as http://localhost:8222, which tells how often it syncs."`
+	Monitor   string        `placeholder:"URL" help:"The monitoring port of a server, such as http://localhost:8222, which reports how often it syncs."`
 	Strict    bool          `help:"Exit with 1 also if there are warnings."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (c Command) Help() string {
 	return `Examines the server (version, known faults, JetStream), the bucket (as leader bucket check), how often the
 server syncs, the clocks, the round trip against the TTL, what the user may do in each role, and which groups are paused; with --group also whether that one is led, and who could lead it.
@@ -45,15 +46,17 @@ candidates do at their start; a right to ask JetStream with a request whose body
 denial for each right that is missing. The round trips are such refused writes, one after the other.
 
 Fields of -o json: server, bucket, group, healthy (nothing is fail), findings (check, status, text, fix). The checks are
-connection, version, jetstream, bucket, expiry, replicas, mirror, sync, clock, round-trip, candidate, observer, viewer,
-operator, caretaker, admin, paused, group; elsewhere than on NATS store, round-trip, paused and group.
+connection, version, jetstream, bucket, expiry, replicas, mirror, sync, clock, round-trip, candidate, scheduler, observer,
+viewer, operator, caretaker, admin, paused, group; elsewhere than on NATS store, round-trip, paused and group. A quorum also has members.
 
-Of a store elsewhere than on NATS (--store) it tells what the store says of itself, the round trip, which groups are
-paused, and with --group who leads it. The forms of its URL:
+Of a store elsewhere than on NATS (--store) it prints what the store reports of itself, the round trip, which groups are
+paused, and with --group who leads it. Of a quorum it prints whether each member answers, remembers the group and is up to
+date; its round trips raise the ballots of the group, which costs a leader's next renewal a second round trip. The forms
+of the URL:
 
 ` + c.Forms + `
-domain and creds of a bucket of NATS are --js-domain and --creds. They take the place of what the environment says, and a flag
-that says something else is an error. Any other parameter is refused there.
+domain and creds of a bucket of NATS are --js-domain and --creds. They replace the environment's values, and a flag
+with another value is an error. Any other parameter is refused there.
 
 --timeout bounds each of the checks, so that a server which does not answer leaves a whole report.
 
@@ -95,10 +98,10 @@ type Report struct {
 	Findings finding.List `json:"findings"`
 }
 
-// Run examines. What was found is printed before it decides the exit status.
-// That is the one of any failure: 5 and 6 say that nothing was examined.
-// Warnings count only if asked for, since a cluster that does its work would
-// else fail in every script.
+// Run examines. It prints the findings before they decide the exit status. The
+// status is 1 as for any failure: 5 and 6 mean that nothing was examined.
+// Warnings count only on request, since otherwise a working cluster would fail
+// in every script.
 func (c Command) Run(ctx context.Context, std app.Streams) error {
 	s, err := c.Open("doctor")
 	if err != nil {

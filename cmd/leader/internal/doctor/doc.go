@@ -1,5 +1,5 @@
 // Package doctor is leader doctor: it examines whatever elections depend on,
-// and says what to change. It writes nothing.
+// and reports what to change. It writes nothing.
 //
 // A finding is a failure where elections lose their promises or do not work at
 // all, a warning where they do as long as nothing else goes wrong, and an

@@ -85,12 +85,12 @@ func TestClocksMayDifferByWhatTheRequestTook(t *testing.T) {
 	}
 }
 
-func TestMonitoringPortTellsHowOftenTheServerSyncs(t *testing.T) {
+func TestMonitoringPortRevealsHowOftenTheServerSyncs(t *testing.T) {
 	for body, want := range map[string]finding.Status{
 		`{"config":{"sync_interval":120000000000,"sync_always":true}}`: finding.OK,
 		`{"config":{"sync_interval":120000000000}}`:                    finding.Warn,
 		`no JSON`:       finding.Info,
-		`{"config":{}}`: finding.Info, // of a server that does not tell yet
+		`{"config":{}}`: finding.Info, // of a server that does not report it yet
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/jsz" {
@@ -108,9 +108,9 @@ func TestMonitoringPortTellsHowOftenTheServerSyncs(t *testing.T) {
 	}
 }
 
-// How soon a server syncs says nothing of a bucket whose acknowledgements do not
-// wait for a file.
-func TestNothingIsSaidOfSyncingABucketThatDoesNotWaitForAFile(t *testing.T) {
+// The syncing of a server is irrelevant to a bucket whose acknowledgements do
+// not wait for a file.
+func TestSyncingIsNotReportedForABucketThatDoesNotWaitForAFile(t *testing.T) {
 	for name, c := range map[string]jetstream.StreamConfig{
 		"memory":       {Storage: jetstream.MemoryStorage},
 		"asynchronous": {PersistMode: jetstream.AsyncPersistMode},
@@ -125,7 +125,7 @@ func TestNothingIsSaidOfSyncingABucketThatDoesNotWaitForAFile(t *testing.T) {
 
 // The server that is asked may be another one of the cluster than those that
 // keep the bucket. It answers all the same.
-func TestAServerWithoutJetStreamSaysNothingOfSyncing(t *testing.T) {
+func TestServerWithoutJetStreamRevealsNothingOfSyncing(t *testing.T) {
 	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, HTTPHost: "127.0.0.1", HTTPPort: -1, NoLog: true, NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
@@ -144,8 +144,8 @@ func TestAServerWithoutJetStreamSaysNothingOfSyncing(t *testing.T) {
 	}
 }
 
-// A script picks findings by their check. What is found on NATS is held against
-// the help by the tests of the whole command.
+// A script picks findings by their check. The tests of the whole command
+// compare the findings on NATS with the help.
 func TestTheHelpNamesTheChecksOfAStoreElsewhere(t *testing.T) {
 	_, listed, _ := strings.Cut(Command{}.Help(), "elsewhere than on NATS ")
 	listed, _, _ = strings.Cut(listed, ".")
@@ -163,7 +163,7 @@ func TestTheHelpNamesTheChecksOfAStoreElsewhere(t *testing.T) {
 }
 
 // Somebody may write whatever key they like.
-func TestAKeyThatIsNoGroupsHidesNoPausedGroup(t *testing.T) {
+func TestKeyBesideGroupsHidesNoPausedGroup(t *testing.T) {
 	st := memstore.New()
 	st.Put(inspect.ControlKey(inspect.ControlKey("x")), []byte("what is this"))
 	control, err := leader.NewControlWithStore(st, "ann")

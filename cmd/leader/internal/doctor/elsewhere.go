@@ -13,15 +13,16 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// elsewhere examines a store that is no NATS bucket, as far as a store can be
-// asked: what it says of itself, the round trips, and which groups are paused.
-// Versions, clocks, syncing and rights are each system's own affair, which its
-// store knows, if anybody does.
+// elsewhere examines a store other than a NATS bucket, as far as a store can be
+// asked: its self-description, the round trips, and which groups are paused.
+// Versions, clocks, syncing and rights differ by system; only its store could
+// know them.
 func (e *examination) elsewhere(ctx context.Context, st app.Registers) {
 	if e.scope.Group == "" {
 		e.scope.Group = e.someGroup(ctx, st)
 	}
 	e.fitness(ctx, st)
+	e.members(ctx, st)
 	e.measure(ctx, "writes that the store refuses", func(ctx context.Context) error {
 		return refused(ctx, st, e.scope.Group)
 	})
@@ -31,16 +32,16 @@ func (e *examination) elsewhere(ctx context.Context, st app.Registers) {
 	}
 }
 
-// fitness says what the store says of itself. It asks what an election asks
-// before it begins, with the same request. What that would refuse is a failure,
-// and what it would log is a warning.
+// fitness reports the store's self-description. It asks with the same request
+// as an election before its start. A refusal is a failure, and a log entry is a
+// warning.
 func (e *examination) fitness(ctx context.Context, st store.Store) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
 	l := &e.findings
 	// Not an error: the same command line is for all stores.
 	if len(e.cmd.Role) > 0 {
-		l.Add("store", finding.Info, "", "--role is not judged: what a user may do is known of NATS alone; the next check tries what a candidate needs")
+		l.Add("store", finding.Info, "", "--role is not judged: a user's rights are known for NATS only; the next check tries what a candidate needs")
 	}
 	c, ok := st.(store.Checker)
 	if !ok {
@@ -65,6 +66,32 @@ func (e *examination) fitness(ctx context.Context, st store.Store) {
 	}
 }
 
+// members reports what each member of a quorum holds of the group. One member
+// that is away or forgot the group leaves no room for another.
+func (e *examination) members(ctx context.Context, st store.Store) {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	l, group := &e.findings, e.scope.Group
+	members, err := app.Members(ctx, st, group)
+	if err != nil {
+		l.Add("members", finding.Fail, "", "not examined: %v", app.Words(err))
+		return
+	}
+	for _, m := range members {
+		status, remedy := finding.OK, ""
+		switch m.State {
+		case app.MemberCurrent:
+		case app.MemberBehind, app.MemberEmpty:
+			status = finding.Info
+		case app.MemberForgot:
+			status, remedy = finding.Warn, "it was wiped, or was away when the key began; the leader's next renewal heals it: look again"
+		case app.MemberAway:
+			status, remedy = finding.Warn, "bring it back: the quorum bears the loss of a minority alone"
+		}
+		l.Add("members", status, remedy, "group %q, member %q: %v", group, m.Name, m)
+	}
+}
+
 // refused makes a write that no store applies, which shows how long one takes.
 // The conflict is the answer that it waits for.
 func refused(ctx context.Context, st store.Store, group string) error {
@@ -76,8 +103,8 @@ func refused(ctx context.Context, st store.Store, group string) error {
 }
 
 // measure times round trips and judges them. They are made one after the other,
-// as a candidate renews: together they would measure each other. One that gets
-// no answer ends the measurement, since that is worse than any time.
+// as a candidate renews: together they would measure each other. A round trip
+// without an answer ends the measurement, since that is worse than any time.
 func (e *examination) measure(ctx context.Context, what string, trip func(context.Context) error) {
 	took := make([]time.Duration, 0, e.cmd.Rounds)
 	for range e.cmd.Rounds {

@@ -41,16 +41,16 @@ func newExamination(c Command, s *app.Session) *examination {
 	}
 	inbox := cmp.Or(s.NC.Opts.InboxPrefix, strings.TrimSuffix(nats.InboxPrefix, "."))
 	return &examination{cmd: c, s: s, tester: rights.NewTester(s.NC), scope: rights.Scope{
-		Bucket: s.Bucket, Group: c.Group, API: s.API(), Inbox: inbox,
-		Republish: "leader." + s.Bucket + ".", // until the bucket says otherwise
+		Bucket: s.Bucket, Group: c.Group, Instance: c.Instance, API: s.API(), Inbox: inbox,
+		Republish: "leader." + s.Bucket + ".", // until the bucket's configuration is known
 	}}
 }
 
 // run makes all checks. It fails only if there is no server to ask.
 //
-// Without a server each of them would fail in the same words. The order is that
-// of what depends on what: the bucket tells the server's clock, where it
-// republishes, and whether there is a group whose rights can be tried.
+// Without a server each of them would fail in the same words. The order follows
+// the dependencies: the bucket gives the server's clock, where it republishes,
+// and whether there is a group whose rights can be tried.
 func (e *examination) run(ctx context.Context) error {
 	if st := e.s.Elsewhere(); st != nil {
 		e.elsewhere(ctx, st)
@@ -93,15 +93,15 @@ func (e *examination) limited(ctx context.Context) (context.Context, context.Can
 	return context.WithTimeout(ctx, e.cmd.Timeout)
 }
 
-// connection makes sure that a server answers, and says what it tells of its
-// cluster. A cluster of which one address is known is a warning: elections work
-// until just that server is gone, which is what the others are for. Of the
-// others nothing else is seen, not even the version.
+// connection makes sure that a server answers, and reports its cluster. A
+// cluster of which one address is known is a warning: elections work until just
+// that server is gone, although others could serve. Of the others nothing else
+// is seen, not even the version.
 func (e *examination) connection(ctx context.Context) error {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
-	// A ping and its answer: that there is a connection does not tell that
-	// anybody answers by it.
+	// A ping and its answer: an open connection does not prove that the server
+	// answers.
 	if err := e.s.NC.FlushWithContext(ctx); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (e *examination) connection(ctx context.Context) error {
 	where := fmt.Sprintf("connected to server %q at %s", nc.ConnectedServerName(), e.s.URL)
 	switch cluster := nc.ConnectedClusterName(); {
 	case cluster == "":
-		l.Add("connection", finding.OK, "", "%s, which stands alone", where)
+		l.Add("connection", finding.OK, "", "%s, which has no cluster", where)
 	case len(nc.Servers()) == 1:
 		l.Add("connection", finding.Warn, "name more servers in --server, and let the servers advertise themselves",
 			"%s, in cluster %q, of which no other server is known here: a program that knows one address is cut off with that server", where, cluster)
@@ -120,9 +120,9 @@ func (e *examination) connection(ctx context.Context) error {
 	return nil
 }
 
-// jetStream asks how the account stands. The right to ask is tried before: the
-// server does not answer a request that it denies, and a candidate without that
-// right would look like one whose JetStream is down.
+// jetStream asks for the state of the account. It tries the right to ask first:
+// the server does not answer a request that it denies, and a candidate without
+// that right would look as if its JetStream were down.
 func (e *examination) jetStream(ctx context.Context) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -140,7 +140,7 @@ func (e *examination) jetStream(ctx context.Context) {
 	disabled := errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
 	switch {
 	case disabled && e.s.API() != jetstream.DefaultAPIPrefix && answers(ctx, js, e.s.Bucket):
-		l.Add("jetstream", finding.Info, "", "the account has no JetStream of its own, and imports what reaches the bucket by the API %q: nothing is known of its limits", e.s.API())
+		l.Add("jetstream", finding.Info, "", "the account has no JetStream, and imports the API %q of the bucket's account: its limits are unknown", e.s.API())
 	case disabled:
 		l.Add("jetstream", finding.Fail, "enable it: jetstream {} in the server's configuration, and for the account", "JetStream is not enabled: %v", err)
 	case err != nil:
@@ -150,14 +150,14 @@ func (e *examination) jetStream(ctx context.Context) {
 	}
 }
 
-// answers reports whether a bucket tells what it is.
+// answers reports whether a bucket's configuration can be read.
 func answers(ctx context.Context, js jetstream.JetStream, name string) bool {
 	_, err := js.Stream(ctx, "KV_"+name)
 	return err == nil
 }
 
-// account warns of an account that is full to nine tenths: a full one refuses
-// renewals, those of all its leaders at once.
+// account warns of an account that is full to nine tenths: a full account
+// refuses the renewals of all its leaders.
 func (e *examination) account(info *jetstream.AccountInfo) {
 	used, most := info.Store, info.Limits.MaxStore
 	switch {
@@ -188,18 +188,18 @@ func (e *examination) bucket(ctx context.Context) *bucket.Inspection {
 }
 
 // clock compares the clocks, which no election does. Hence it is a warning at
-// most. The server tells its time with the bucket's configuration, at some
+// most. The server reports its time with the bucket's configuration, at some
 // instant between the request and the answer. Only what half of that time
 // cannot explain counts.
 func (e *examination) clock(i *bucket.Inspection) {
 	const allowed = time.Second
 	harmless := "Elections compare no wall clocks, only how fast clocks run (ClockDrift, 10 %), so that this costs no safety; times in logs and histories are off by it."
 	if i.Info == nil || i.Info.TimeStamp.IsZero() {
-		e.findings.Add("clock", finding.Info, "", "the server's clock was not seen: it tells the time with the bucket's configuration. %s", strings.Replace(harmless, "so that this", "so that a difference", 1))
+		e.findings.Add("clock", finding.Info, "", "the server's clock is unknown: the server returns the time with the bucket's configuration. %s", strings.Replace(harmless, "so that this", "so that a difference", 1))
 		return
 	}
 	between := i.Received.Sub(i.Sent)
-	// As if the server had told the time halfway.
+	// As if the server had read its clock halfway.
 	off := i.Sent.Add(between / 2).Sub(i.Info.TimeStamp)
 	status, fix := finding.OK, ""
 	if off.Abs()-between/2 > allowed {
@@ -233,12 +233,12 @@ func (e *examination) someGroup(ctx context.Context, st store.Store) string {
 }
 
 // roundTrip measures writes that are refused: they take the way of a renewal to
-// the leader of the stream and back. They leave nothing behind. What they do
-// not show is what an accepted write waits for besides, and the finding says
-// so. Without the right to write there would be no answer to measure; a ping
-// ends at the next server, and may be much faster.
+// the leader of the stream and back. They leave nothing behind. They do not
+// include the further waits of an accepted write, and the finding states that.
+// Without the right to write there would be no answer to measure; a ping ends
+// at the next server, and may be much faster.
 func (e *examination) roundTrip(ctx context.Context, st store.Store, there bool) {
-	what, trip := "refused writes (an accepted one waits for the other replicas besides, and for the disks where they sync always)", func(ctx context.Context) error {
+	what, trip := "refused writes (an accepted write also waits for the other replicas, and for the disks where they sync always)", func(ctx context.Context) error {
 		return refused(ctx, st, e.scope.Group)
 	}
 	if !there || !e.mayWrite(ctx) {
@@ -284,20 +284,20 @@ func (e *examination) judgeTrips(what string, median, most time.Duration) {
 	}
 }
 
-// roles says which roles the user can play in the group. All roles are tried,
-// since nobody knows who runs the command: which of them a user should have is
-// known only of those that --role names.
+// roles reports which roles the user can play in the group. All roles are
+// tried, since the user of the command may have any: only --role names the
+// roles that a user should have.
 func (e *examination) roles(ctx context.Context) {
 	for _, role := range e.scope.Roles() {
 		e.role(ctx, role, slices.Contains(e.cmd.Role, role.Name))
 	}
 }
 
-// role says whether the user can play a role. That it cannot is a failure only
-// if it was wanted: an observer that cannot write is as it should be. Rights
-// without which the role is played worse are a warning in any case, since
-// whoever can do nearly all of it is mostly meant to do all. What cannot be
-// tried without harm is said, and not counted.
+// role reports whether the user can play a role. A missing right is a failure
+// only if the role was wanted: an observer that cannot write is as it should
+// be. Rights without which the role is played worse are a warning in any case,
+// since a user with nearly all rights is mostly meant to have all. A right that
+// cannot be tried without harm is reported, and not counted.
 func (e *examination) role(ctx context.Context, role rights.Role, wanted bool) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -317,11 +317,11 @@ func (e *examination) role(ctx context.Context, role rights.Role, wanted bool) {
 	case len(missing) > 0:
 		fix := ""
 		if wanted {
-			fix = "grant them; docs/operations.md lists the rights of each role"
+			fix = "grant them; docs/operate/permissions.md lists the rights of each role"
 		}
 		l.Add(role.Name, status, fix, "the user cannot be %s of %s: no permission to %s", name, of, list(missing))
 	case len(less) > 0:
-		l.Add(role.Name, finding.Warn, "grant it; docs/operations.md lists the rights of each role", "the user can be %s of %s, but %s: no permission to %s", name, of, role.Lacks, list(less))
+		l.Add(role.Name, finding.Warn, "grant it; docs/operate/permissions.md lists the rights of each role", "the user can be %s of %s, but %s: no permission to %s", name, of, role.Lacks, list(less))
 	case len(role.Untried) > 0:
 		l.Add(role.Name, finding.OK, "", "the user can be %s of %s; not tried, since it cannot be without harm: %s", name, of, list(role.Untried))
 	default:

@@ -27,7 +27,7 @@ func (e *examination) group(ctx context.Context, st store.Store) {
 	}
 	answered := make(chan []rollcall.Candidate, 1)
 	go func() {
-		all, _ := e.s.RollCall(ctx, group) // without the right nobody is heard, which is said
+		all, _ := e.s.RollCall(ctx, group) // without the right no answer is received, which is reported
 		answered <- all
 	}()
 	state, err := control.State(ctx, group)

@@ -16,9 +16,9 @@ import (
 const controlKeys = "_ctl."
 
 // paused finds the groups in which nobody may lead. That is a warning, since
-// somebody wanted it so, and may have forgotten it: a pause has no end of its
-// own. A user who may read one group's control record alone is told of that
-// group.
+// somebody wanted it, and may have forgotten it: a pause does not end by
+// itself. A user who may read one group's control record alone gets a finding
+// on that group.
 func (e *examination) paused(ctx context.Context, st store.PatternWatcher) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -56,9 +56,9 @@ func (e *examination) paused(ctx context.Context, st store.PatternWatcher) {
 }
 
 // controlled returns the groups that have a control record. It watches until
-// the present state is complete, and no longer: a store has no other way to
+// the current state is complete, and no longer: a store has no other way to
 // list keys. present may be called again after an interruption, when nobody
-// takes it in.
+// receives it.
 func controlled(ctx context.Context, st store.PatternWatcher) ([]string, error) {
 	var mu sync.Mutex
 	var groups []string

@@ -45,8 +45,8 @@ func (v version) before(w version) bool {
 
 // A fault is a known one of nats-server that concerns elections.
 //
-// A list of what is known says nothing of what is not: hence the words "no
-// known fault" where none of it matches.
+// A list of known faults proves nothing about unknown faults: hence the words
+// "no known fault" where none of it matches.
 type fault struct {
 	name string
 	in   func(version) bool
@@ -62,14 +62,14 @@ func faults() []fault {
 	return []fault{
 		{
 			"first_seq", func(v version) bool { return v.before(version{2, 10, 0}) }, finding.Fail,
-			"servers before 2.10.0 know no first_seq: the terms of a bucket that is deleted and made again start anew, below those that fences have seen",
+			"servers before 2.10.0 have no first_seq: the terms of a bucket that is deleted and made again start at 1, below the terms that fences have seen",
 			"upgrade to " + minimum,
 		},
 		{
 			"CVE-2026-33222", func(v version) bool {
 				return v.before(version{2, 11, 15}) || !v.before(version{2, 12, -1}) && v.before(version{2, 12, 6})
 			}, finding.Warn,
-			"who may restore one stream can restore over any other of the account, such as that of the elections",
+			"a user that may restore one stream can restore over any other stream of the account, such as the bucket of the elections",
 			"upgrade to " + minimum + "; until then grant nobody $JS.API.STREAM.RESTORE",
 		},
 		{
@@ -80,12 +80,13 @@ func faults() []fault {
 	}
 }
 
-// minimum is what operators are told to run. See docs/operations.md.
+// minimum is the version that operators are advised to run. See
+// docs/guides/upgrades.md.
 const minimum = "2.12.6 or 2.11.15, or later"
 
 // judgeVersion adds what is known of a version. It knows the version of the
-// connected server alone. One whose number cannot be read is a build of
-// somebody's own, of which a comparison would claim too much.
+// connected server alone. A version without a readable number is a custom
+// build, about which a comparison would claim too much.
 func judgeVersion(l *finding.List, text string) {
 	v, ok := parseVersion(text)
 	if !ok {

@@ -79,7 +79,7 @@ func help(v *kong.Value) string {
 	return Help(v.Flag)
 }
 
-// Help returns the help of a flag, with the variables that stand for it.
+// Help returns the help of a flag, with its environment variables.
 func Help(f *kong.Flag) string {
 	if len(f.Envs) == 0 {
 		return f.Help

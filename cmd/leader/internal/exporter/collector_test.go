@@ -1,25 +1,36 @@
 package exporter
 
 import (
+	"maps"
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board/boardtest"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
+	"github.com/seed-ff2cb582/leader/store/quorumstore"
 )
+
+// register follows a store.
+func register(t *testing.T, st app.Registers) *prometheus.Registry {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(&collector{board: boardtest.Follow(t, st), store: st, bucket: "leaders", connected: func() bool { return true }})
+	return reg
+}
 
 // follow returns what is scraped of a store: the value of a metric without
 // further labels, of the one group, or -1 if there is none.
 func follow(t *testing.T, st *memstore.Store) (scraped func(name string) float64) {
 	t.Helper()
-	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(&collector{board: boardtest.Follow(t, st), bucket: "leaders", connected: func() bool { return true }})
+	reg := register(t, st)
 	return func(name string) float64 {
 		t.Helper()
 		synctest.Wait()
@@ -117,9 +128,9 @@ func TestAGroupThatIsPausedBeforeItsFirstLeaderIsShown(t *testing.T) {
 	})
 }
 
-// A record that is found may be of a leader that died long ago. To say that it
-// leads would have the alert on vacancies go off when its lease has run out.
-func TestALeaderThatWasFoundIsNotSaidToLeadBeforeItRenews(t *testing.T) {
+// A record that is found may be of a leader that died long ago. Reporting it as
+// leading would raise the alert on vacancies when its lease has run out.
+func TestFoundLeaderIsNotReportedAsLeadingBeforeItRenews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		renew := func(renewal string) {
@@ -146,5 +157,53 @@ func TestALeaderThatWasFoundIsNotSaidToLeadBeforeItRenews(t *testing.T) {
 		demand("never renewed", 0, -1, 0, 1, 3604)
 		renew("2")
 		demand("renewed at last", 1, 1, 3.3, -1, 0)
+	})
+}
+
+func TestMembersOfAQuorumAreShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stores := []*memstore.Store{memstore.New(), memstore.New(), memstore.New()}
+		q, err := quorumstore.New([]quorumstore.Member{
+			{Name: "a", Store: stores[0]}, {Name: "b", Store: stores[1]}, {Name: "c", Store: stores[2]},
+		}, quorumstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = q.Close() })
+		reg := register(t, q)
+		write := func(expected uint64) uint64 {
+			t.Helper()
+			version, err := q.CompareAndSwap(t.Context(), store.Write{Key: "reports", Expected: expected, Value: []byte(`{"id":"a","token":"t","ttl":3000}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // the last member takes a write after its acknowledgement
+			return version
+		}
+		first := write(0)
+		old, err := stores[1].Get(t.Context(), "reports")
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(first)
+		stores[1].Restore([]store.Entry{old}, old.Revision)
+		stores[2].Restore(nil, 0)
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(map[string]float64)
+		for _, f := range families {
+			name, ok := strings.CutPrefix(f.GetName(), "election_group_member_")
+			for _, m := range f.GetMetric() {
+				if ok { // of the labels bucket, member and role
+					got[name+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
+				}
+			}
+		}
+		want := map[string]float64{"up a": 1, "up b": 1, "up c": 1, "lag a": 0, "lag b": 1, "memory a": 1, "memory b": 1, "memory c": 0}
+		if !maps.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
 	})
 }

@@ -73,7 +73,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer cancel()
-	handler, err := newHandler(&collector{board: b, bucket: session.Bucket, connected: session.Connected, all: c.All})
+	handler, err := newHandler(&collector{board: b, store: st, bucket: session.Bucket, connected: session.Connected, all: c.All})
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,12 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		return err
 	}
 	following.Go(func() {
-		_ = b.Follow(ctx, st, func(err error) { app.Say(std.Err, err) }) // told by the metrics, too
+		// The metrics show failures, too.
+		_ = b.Follow(ctx, st, ">", func(news board.News) {
+			if news.Failed != nil {
+				app.Say(std.Err, news.Failed)
+			}
+		})
 	})
 	fmt.Fprintln(std.Out, srv.URL()+"/metrics")
 	return srv.Serve(ctx)

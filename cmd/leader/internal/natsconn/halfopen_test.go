@@ -14,8 +14,8 @@ import (
 )
 
 // A vanishing server answers what a connection needs to be one, until it is
-// gone: then it takes everything and says nothing, as a machine without power
-// does behind a network that drops its packets.
+// gone: then it takes everything and sends nothing, like a machine without
+// power behind a network that drops its packets.
 type vanishing struct{ gone atomic.Bool }
 
 // Dial implements nats.CustomDialer. Nothing is there to connect to any more.
@@ -37,8 +37,8 @@ func (v *vanishing) serve(conn net.Conn) {
 	}
 }
 
-// No kernel tells of it: those who only listen send nothing that could be
-// missed.
+// The kernel does not report it: a client that only listens sends nothing that
+// could be missed.
 func TestAServerThatVanishesIsMissedWithinHalfAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vanishing{}

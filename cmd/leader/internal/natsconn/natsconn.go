@@ -13,11 +13,11 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 )
 
-// ErrContext says that the named context does not exist or cannot be used.
+// ErrContext means that the named context does not exist or cannot be used.
 var ErrContext = errors.New("nats context")
 
-// Flags say where the server is and who asks. They travel to the demo's workers
-// as JSON, over a pipe.
+// Flags contain the server's address and the user. They travel to the demo's
+// workers as JSON, over a pipe.
 type Flags struct {
 	Server      string `short:"s" env:"NATS_URL" placeholder:"URL" help:"The NATS server to connect to." json:"server,omitempty"`
 	Context     string `env:"NATS_CONTEXT" placeholder:"NAME" help:"The context of the nats command to connect with." json:"context,omitempty"`
@@ -44,8 +44,8 @@ const (
 	envContext = "NATS_CONTEXT"
 )
 
-// Typed reports whether the command line itself names a server. One that the
-// environment names, too, counts as the environment's.
+// Typed reports whether the command line itself names a server. A server that
+// the environment names, too, counts as the environment's.
 func (f Flags) Typed(env environ.Env) bool {
 	return f.Server != "" && f.Server != env.Get(envServer) ||
 		f.Context != "" && f.Context != env.Get(envContext)
@@ -72,7 +72,7 @@ type Settings struct {
 }
 
 // Connect connects under a name. The connection reconnects for ever, and
-// quickly, also when its server has said nothing for half a minute.
+// quickly, also when its server has been silent for half a minute.
 func (s Settings) Connect(name string, opts ...nats.Option) (*nats.Conn, error) {
 	all := []nats.Option{
 		nats.MaxReconnects(-1),

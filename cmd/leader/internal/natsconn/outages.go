@@ -29,8 +29,8 @@ func refusal(err error) error {
 	return nil
 }
 
-// Outages returns the options by which a connection reports, by say, that its
-// server is lost, why each server cannot be reached, at once and then each
+// Outages returns the options by which a connection reports, through say, that
+// its server is lost, why each server cannot be reached, at once and then each
 // minute, and that it is back. After a refused login it waits for longer each
 // time, up to half a minute: servers log and count each.
 func Outages(say func(text string)) []nats.Option {

@@ -22,7 +22,7 @@ func TestAnOutageIsNamedAtOnceAndThenEachMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
 		o := &outages{say: func(text string) { said = append(said, text) }}
-		o.back("nats://a") // the first connection is no news
+		o.back("nats://a") // the first connection is not reported
 		o.lost(nil, io.EOF)
 		for range 121 {
 			o.failed(nil, errors.New("connection refused"))
@@ -34,7 +34,7 @@ func TestAnOutageIsNamedAtOnceAndThenEachMinute(t *testing.T) {
 			"cannot reach the server: connection refused", "connected to nats://b",
 		}
 		if !slices.Equal(said, want) {
-			t.Errorf("it says %q, want %q", said, want)
+			t.Errorf("it reports %q, want %q", said, want)
 		}
 	})
 }
@@ -108,15 +108,15 @@ func TestAServerThatFailsAfterTheDialIsNamed(t *testing.T) {
 				select {
 				case got = <-said:
 				case <-late:
-					t.Fatalf("it is not said after %d logins", logins.Load())
+					t.Fatalf("it is not reported after %d logins", logins.Load())
 				}
 			}
 		})
 	}
 }
 
-// serve takes one login and ends its connection. It answers all later ones with
-// what answer says, and ends them.
+// serve takes one login and ends its connection. It sends answer to all later
+// logins, and ends them.
 func serve(ln net.Listener, answer string, logins *atomic.Int32) {
 	for {
 		c, err := ln.Accept()

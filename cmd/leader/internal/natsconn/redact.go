@@ -23,7 +23,7 @@ func Redacted(urls string) string {
 		piece = strings.TrimSpace(piece)
 		scheme, rest := cutScheme(piece)
 		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-			// What came since the last scheme may be the user part's.
+			// Text after the last scheme may be the user part's.
 			for scheme == "" && len(shown) > 0 {
 				scheme, _ = cutScheme(shown[len(shown)-1])
 				shown = shown[:len(shown)-1]
@@ -46,8 +46,8 @@ func cutScheme(piece string) (scheme, rest string) {
 	return "", piece
 }
 
-// errURL is in place of what the standard library says, which repeats the URL.
-var errURL = errors.New("this is no URL; in a user name and a password %XX stands for a special character, such as %40 for @")
+// errURL replaces the standard library's error, which repeats the URL.
+var errURL = errors.New("this is not a URL; in a user name and a password %XX encodes a special character, such as %40 for @")
 
 // withoutURL returns an error that shows no credentials.
 func withoutURL(err error) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Servers that accept, and say nothing, as a frozen one does.
+// Servers that accept, and send nothing, like a frozen server.
 func TestAConnectionIsMadeWithinATimeWhateverTheNumberOfServers(t *testing.T) {
 	t.Parallel()
 	var urls []string

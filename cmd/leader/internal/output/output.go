@@ -49,7 +49,7 @@ type Result struct {
 	// Minor are the heads of the columns that are left out, in this order, on a
 	// terminal that is too narrow for all.
 	Minor []string
-	// Tint says how a cell is to catch the eye on a terminal; nil means not at
+	// Tint chooses how a cell catches the eye on a terminal; nil means not at
 	// all.
 	Tint func(head, cell string) Tint
 	// Names is what -o name prints, one a line.

@@ -28,11 +28,11 @@ func (s Stamped) Write(b []byte) (int, error) {
 // maxQueued bounds what waits for a reader, in bytes. It is some thousand lines.
 const maxQueued = 256 << 10
 
-// A Queue passes lines on to a writer from a goroutine of its own, so that
-// nobody who writes waits for the reader. A pipe that nobody reads takes 64 KiB,
-// and then holds its writer for ever: a candidate would renew its lease and do
-// nothing else. When more than 256 KiB wait, further writes are dropped. Their
-// number is written in their place. Write may be called concurrently.
+// A Queue passes lines on to a writer from a separate goroutine, so that no
+// writer waits for the reader. A pipe that nobody reads takes 64 KiB, and then
+// holds its writer for ever: a candidate would renew its lease and do nothing
+// else. When more than 256 KiB wait, further writes are dropped. Their number
+// is written in their place. Write may be called concurrently.
 type Queue struct {
 	out     io.Writer
 	news    chan struct{} // has a token if the goroutine may have something to do
@@ -71,8 +71,7 @@ func (q *Queue) Write(b []byte) (int, error) {
 	return len(b), q.err
 }
 
-// note returns what stands in the place of the writes that were dropped. mu is
-// held.
+// note returns the text that replaces the writes that were dropped. mu is held.
 func (q *Queue) note() (line []byte) {
 	if q.dropped > 0 {
 		line = fmt.Appendf(nil, "leader: %d lines were dropped here, since nobody read the output\n", q.dropped)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestAQueueDropsWhatNobodyReadsAndSaysHowMuch(t *testing.T) {
+func TestQueueDropsUnreadLinesAndCountsThem(t *testing.T) {
 	reader, writer := io.Pipe()
 	q := NewQueue(writer)
 	const line = "a line\n"
@@ -29,7 +29,7 @@ func TestAQueueDropsWhatNobodyReadsAndSaysHowMuch(t *testing.T) {
 	text := <-read
 	_, said, _ := strings.Cut(text, "leader: ")
 	if kept := strings.Count(text, line); kept < maxQueued/len(line)/2 || !strings.Contains(said, " lines were dropped here") {
-		t.Errorf("%d lines were kept, and it says %q", kept, said)
+		t.Errorf("%d lines were kept, and it prints %q", kept, said)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestAQueueReportsThatItsOutputFails(t *testing.T) {
 	q := NewQueue(writer)
 	_, _ = q.Write([]byte("a line\n")) // it is not known yet
 	if err := q.Close(time.Minute); err == nil {
-		t.Error("the closed pipe is no error")
+		t.Error("the closed pipe caused no error")
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 )
 
-// A Screen is what an output can show. The zero value is that of a file or a
-// pipe: lines of any length, and no colours.
+// A Screen is what an output can show. The zero value is for a file or a pipe:
+// lines of any length, and no colours.
 type Screen struct {
 	Width int // in columns; 0 means that nothing limits a line
 	Color bool

@@ -15,11 +15,11 @@ type grid struct {
 	widths []int
 }
 
-// empty stands in a cell in which nothing is.
+// empty is shown in a cell without a value.
 const empty = "-"
 
-// grid returns the table with as many columns. What others wrote cannot steer
-// the terminal from there on.
+// grid returns the table with as many columns. Text of others cannot steer the
+// terminal from there on.
 func (r Result) grid(columns int) *grid {
 	g := &grid{heads: slices.Clone(r.Head[:columns]), gap: 3}
 	for _, row := range r.Rows {

@@ -20,11 +20,11 @@ type KeygenCommand struct {
 	Keys string `required:"" placeholder:"FILE" help:"The group's public keys, a JWK set: made if there is no such file, added to if there is."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (KeygenCommand) Help() string {
 	return `Makes an Ed25519 key that signs the proofs of a group, and adds its public half to the group's key set. It prints the key's id, by which
 proofs name it. A key file that exists is left as it is: a PEM block PRIVATE KEY, as openssl genpkey -algorithm ed25519 writes it, or the
-seed of an nkey (nk -gen account; not that of a NATS user, which signs whatever a server asks for).
+seed of an nkey (nk -gen account; not the seed of a NATS user, which signs whatever a server asks for).
 
 The private key goes to the group's candidates, for their owner alone to read; the set goes to everyone that verifies. One key for one group.
 To replace a key: add the new one to the set, give that to all verifiers, have the candidates sign with the new key, and, when the last proof
@@ -76,9 +76,9 @@ func (c KeygenCommand) Run(std app.Streams) error {
 	return err
 }
 
-// oneFile reports whether both flags name one file, as links and a file system
-// may have it that does not tell cases apart. Only of a file that is there can
-// that be known.
+// oneFile reports whether both flags name one file, as links or a
+// case-insensitive file system may cause. This is known only if the file
+// exists.
 func (c KeygenCommand) oneFile() bool {
 	key, err := os.Stat(c.Key)
 	keys, other := os.Stat(c.Keys)
@@ -105,7 +105,7 @@ func (c KeygenCommand) key() (key proof.Key, made bool, err error) {
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Close()); err != nil {
-		// Else a part of a key would stand in the way of the next try.
+		// Otherwise a part of a key would block the next try.
 		return key, false, errors.Join(err, os.Remove(c.Key))
 	}
 	return key, true, nil

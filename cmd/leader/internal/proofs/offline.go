@@ -15,7 +15,7 @@ type Offline struct {
 	Offline  bool          `help:"Judge a proof by the group's public keys, without a server."`
 	Keys     string        `placeholder:"FILE" help:"With --offline: the group's public keys, a JWK set."`
 	Proof    string        `default:"-" placeholder:"PROOF" help:"With --offline: the proof; - reads it from the standard input."`
-	Audience string        `placeholder:"NAME" help:"With --offline: whom the proof has to be for. Without, it has to be for everyone."`
+	Audience string        `placeholder:"NAME" help:"With --offline: the audience that the proof has to name. Without, it has to be for everyone."`
 	MinTerm  uint64        `placeholder:"N" help:"With --offline: the largest term that was seen; a proof of an earlier one is stale."`
 	Skew     time.Duration `default:"100ms" placeholder:"TIME" help:"With --offline: by how much the signer's clock may differ from this one. A proof that is to end within that time counts as expired."`
 }

@@ -25,13 +25,13 @@ type SignCommand struct {
 	For       time.Duration `default:"10s" placeholder:"TIME" help:"How long it is good for, from now on."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (SignCommand) Help() string {
 	return `Signs a proof that NAME leads the group in a term, and prints it: a JWT (EdDSA), which leader token verify --offline judges, and so does a JWT library of
 any language. It has the digest of the token and not the token.
 
-It asks nobody whether that is so: it is for tests, and for operators who know. The proofs of leader run --proof-key, and those of package
-proof, end with the leader's trust window besides.
+It signs without checking the claim: use it in tests, or when you already know that it is true. The proofs of leader run --proof-key and of
+package proof also end with the leader's trust window.
 
 Exit status: 0; 1 if it cannot be signed; 2 wrong usage.
 
@@ -84,7 +84,7 @@ func (c SignCommand) Run(std app.Streams) error {
 // maxLine is more than any token or proof has.
 const maxLine = 2 * proof.MaxSize
 
-// TermToken returns the value of --term-token, which may stand on the standard
+// TermToken returns the value of --term-token, which may be on the standard
 // input.
 func TermToken(value string, in io.Reader) (string, error) {
 	if value != "-" {

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-ff2cb582/leader/proxy"
 )
 
-// A definition is one metric, and where its value stands. A table of them keeps
-// Describe and Collect from telling different things.
+// A definition is one metric, and the source of its value. With a table of them
+// Describe and Collect cannot differ.
 type definition struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -31,7 +31,7 @@ func definitions() []definition {
 			}
 			return 1
 		})},
-		{"election_proxy_term", "Number of the term that new connections go to; 0 while nobody is known to lead.", gauge, "", one(func(s proxy.Stats) float64 { return float64(s.Leader.Term) })},
+		{"election_proxy_term", "Number of the term that new connections go to; 0 while no leader is known.", gauge, "", one(func(s proxy.Stats) float64 { return float64(s.Leader.Term) })},
 		{"election_proxy_connections", "Clients that are connected, by whether they have reached a leader.", gauge, "state", []value{
 			{"carried", func(s proxy.Stats) float64 { return float64(s.Open - s.Waiting) }},
 			{"waiting", func(s proxy.Stats) float64 { return float64(s.Waiting) }},
@@ -49,7 +49,7 @@ func definitions() []definition {
 		}},
 		{"election_proxy_dial_failures_total", "Failed tries to connect to a leader.", counter, "", one(func(s proxy.Stats) float64 { return float64(s.DialFailures) })},
 		{"election_proxy_wait_seconds_total", "How long clients waited for a leader and the connection to it, all together.", counter, "", one(func(s proxy.Stats) float64 { return s.Waited.Seconds() })},
-		{"election_proxy_bytes_total", "Bytes carried; those of connections under way with each mebibyte, of fast ones with each 64.", counter, "direction", []value{
+		{"election_proxy_bytes_total", "Bytes carried; counted on open connections with each mebibyte, on fast ones with each 64.", counter, "direction", []value{
 			{"to_leader", func(s proxy.Stats) float64 { return float64(s.Sent) }},
 			{"from_leader", func(s proxy.Stats) float64 { return float64(s.Received) }},
 		}},

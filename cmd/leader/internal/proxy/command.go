@@ -1,7 +1,7 @@
 // Package proxy is leader proxy: TCP connections, carried to the leader of a
-// group. Who leads and which connections are cut is decided by package proxy of
-// the library, one for each group; here are their command line, their listeners
-// and their metrics.
+// group. The library's package proxy decides which host leads and which
+// connections are cut, once for each group; here are their command line, their
+// listeners and their metrics.
 package proxy
 
 import (
@@ -28,7 +28,7 @@ type Command struct {
 
 	Group    string        `arg:"" optional:"" help:"The group."`
 	Listen   string        `placeholder:"ADDRESS" help:"Where clients connect to, as HOST:PORT."`
-	Port     int           `placeholder:"N" help:"The port of the leader's host to connect to (default: that of its record's address)."`
+	Port     int           `placeholder:"N" help:"The port of the leader's host to connect to (default: the port in its record's address)."`
 	File     string        `placeholder:"PATH" help:"Many groups, a line each: GROUP LISTEN [PORT]. It takes the place of GROUP, --listen and --port."`
 	Wait     time.Duration `default:"10s" placeholder:"TIME" help:"How long a new connection waits for a leader; 0s gives it one try."`
 	Grace    time.Duration `default:"0s" placeholder:"TIME" help:"How long connections to a leader go on when it is seen to lead no more."`
@@ -41,14 +41,14 @@ type Command struct {
 // Help is shown below the flags.
 func (Command) Help() string {
 	return `Carries TCP connections to the leader of a group, so that a client in any language, psql included, has one address for the leader.
-The leader's record says where it is (leader run --address), or says which host, and --port which port. The command is no
+The leader's record contains its address (leader run --address), or its host, and --port the port. The command is no
 candidate; it needs an observer's rights to each group and writes nothing.
 
 A connection belongs to one term. When the leader releases, when its lease has run out as seen from here, or when another
 leads, the connection is reset on both sides, --grace later. A new one waits up to --wait for a leader, and is then reset.
-A record that is there at the start counts from its next renewal on, since it does not tell its age.
+A record that is there at the start counts from its next renewal on, since it does not contain its age.
 
-It is no fence: what a leader was sent before it was deposed it may still execute, and what must not be done twice, the
+It is not a fence: a leader may still execute what it was sent before it was deposed, and what must not be done twice, the
 protected resource has to refuse by the term. A proxy that is cut off from the server sees every lease run out, and
 serves nobody until it is back. There is no access control and no TLS of its own: bytes are passed on as they are.
 
@@ -87,8 +87,8 @@ func (c Command) Validate() error {
 	if c.Metrics != "" {
 		errs = append(errs, web.CheckAddress("--metrics", c.Metrics))
 	}
-	// Also what the file says, so that a mistake in it is told like one in a
-	// flag, and before anything is connected.
+	// Also the file's content, so that a mistake in it is reported like a
+	// mistake in a flag, and before anything is connected.
 	_, err := c.routes()
 	return errors.Join(append(errs, err)...)
 }
@@ -201,9 +201,9 @@ func orNone(d time.Duration) time.Duration { return cmp.Or(d, -1) }
 // serveAll serves until ctx is done or one of them fails. The metrics are
 // served until the last connection has ended.
 //
-// One that fails ends them all. A command that went on without some of its
-// groups would look well to whatever started it, and nobody would begin it
-// again. All errors are returned: which came first is chance.
+// A proxy that fails ends them all. A command that went on without some of its
+// groups would look well to its supervisor, which would not restart it. All
+// errors are returned: which came first is chance.
 //
 // The metrics have a context of their own, since how connections drain is what
 // one wants to see at the end.

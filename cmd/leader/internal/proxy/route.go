@@ -19,16 +19,16 @@ const (
 	maxRoutes = 1000
 )
 
-// A route says for which group to listen where.
+// A route is a group and the address to listen on for it.
 type route struct {
 	group, listen string
-	port          int // of the leader's host; 0 for that of its record
+	port          int // of the leader's host; 0 for the record's port
 }
 
 // readRoutes reads a file of routes, a line each: GROUP LISTEN [PORT]. Empty
-// lines, and what follows a #, say nothing. The error tells of every mistake.
-// Two lines of one address are refused here, since the error of listening would
-// not say which the other is. Those that leave the port to the system may be
+// lines, and text after a #, are ignored. The error contains every mistake. Two
+// lines of one address are refused here, since the error of listening would not
+// name the other line. Addresses that leave the port to the system may be
 // equal.
 func readRoutes(name string, file io.Reader) (routes []route, _ error) {
 	var errs []error
@@ -50,7 +50,7 @@ func readRoutes(name string, file io.Reader) (routes []route, _ error) {
 		r, mistakes := readRoute(fields)
 		wrong(mistakes...)
 		if before := listens[r.listen]; before > 0 && r.listen != "" && !anyPort(r.listen) {
-			wrong(fmt.Errorf("listen %q: must differ from that of line %d", r.listen, before))
+			wrong(fmt.Errorf("listen %q: must differ from the address of line %d", r.listen, before))
 		}
 		listens[r.listen] = n
 		// It reads no further: the file may be without end.
@@ -91,7 +91,7 @@ func readRoute(fields []string) (r route, errs []error) {
 	return r, errs
 }
 
-// validGroup says what is wrong with the name of a group.
+// validGroup returns what is wrong with the name of a group.
 func validGroup(group string) error {
 	if !store.ValidKey(group) {
 		return fmt.Errorf("group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", group)
@@ -99,7 +99,7 @@ func validGroup(group string) error {
 	return nil
 }
 
-// validListen says what is wrong with an address. A port has to be a number,
+// validListen returns what is wrong with an address. A port has to be a number,
 // since whether the name of a service is known depends on the machine.
 func validListen(what, address string) error {
 	_, port, err := net.SplitHostPort(address)

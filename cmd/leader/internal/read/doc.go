@@ -1,8 +1,8 @@
 // Package read is the commands that look and change nothing but the history's
 // stream: ls, get, wait, watch, history, token.
 //
-// A record says who leads, and not whether that one lives: it does not tell its
-// age. So ls, get and wait ask others besides, who may not answer, and whom the
-// user may lack the right to ask. What they say is added where it comes in
-// time, and missed where it does not.
+// A record contains who leads, but not its age, so the leader may be dead. So
+// ls, get and wait also ask others, which may not answer, or which the user may
+// not have the right to ask. Their answers are added where they come in time,
+// and left out where they do not.
 package read

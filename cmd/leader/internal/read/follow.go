@@ -5,11 +5,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
-	"maps"
+	"fmt"
 	"os"
-	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -17,24 +16,24 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
-	"github.com/seed-ff2cb582/leader/inspect"
 )
 
-// A board is the groups as they are seen at present. It belongs to the
-// goroutine of follow. hidden is asked with each change, since a group may be
-// marked as gone, or return, while it is shown.
-type board struct {
-	cmd     ListCommand
-	out     io.Writer
-	screen  *tea.Program // the pager; nil if the output is no terminal
-	details *details
-	hidden  func(leader.LeaderInfo) bool // reports whether a group is left out
-	pauses  *pauses
-	paused  map[string]inspect.Pause // those that are shown
-	groups  map[string]Group
-	left    map[string]bool // the groups that are hidden
-	present bool
+// A list shows the groups of a board.
+type list struct {
+	cmd    ListCommand
+	std    app.Streams
+	screen *tea.Program // the pager; nil if the output is not a terminal
+	board  board.Board
+	// hidden reports whether a group is left out. It is asked with each change,
+	// since a group may be marked as gone, or return, while it is shown.
+	hidden func(leader.LeaderInfo) bool
+
+	mu sync.Mutex
+	// printed are the groups as the last lines show them; nil before all groups
+	// are known: half a table would look like a whole one.
+	printed map[string]Group
 }
 
 // follow shows the groups until ctx is done.
@@ -42,215 +41,146 @@ type board struct {
 // On a terminal it redraws the table, trouble first. In a file or a pipe the
 // output would grow without end, so each change is a line.
 func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session, st app.Registers) error {
-	d := newDetails(s)
-	d.patience = 2 * enough // in which nothing is shown
-	b := &board{cmd: c, out: std.Out, details: d, hidden: hides(c.Pattern, c.All), groups: make(map[string]Group), left: make(map[string]bool)}
-	var stop func()
-	b.pauses, stop = watchPauses(ctx, st, c.Pattern)
-	defer stop()
+	l := &list{cmd: c, std: std, hidden: hides(c.Pattern, c.All)}
 	f, ok := std.Out.(*os.File)
 	if !ok || !term.IsTerminal(f.Fd()) || c.Output == "json" || c.Env.Get("TERM") == "dumb" {
-		return observe(ctx, st, c.Pattern, std.Err, b.run)
+		return l.run(ctx, s, st)
 	}
-	b.screen = newPager(std, c.Bare)
-	b.cmd.Sort = cmp.Or(b.cmd.Sort, "trouble")
+	l.screen = newPager(std, c.Bare)
+	l.cmd.Sort = cmp.Or(l.cmd.Sort, "trouble")
 	ctx, cancel := context.WithCancel(ctx)
-	observed := make(chan error, 1)
+	ended := make(chan error, 1)
 	go func() {
-		observed <- observe(ctx, st, c.Pattern, std.Err, b.run)
-		b.screen.Quit()
+		ended <- l.run(ctx, s, st)
+		l.screen.Quit()
 	}()
-	_, err := b.screen.Run()
+	_, err := l.screen.Run()
 	cancel() // by a key
-	return errors.Join(<-observed, err)
+	return errors.Join(<-ended, err)
 }
 
-// run shows what the observer tells. Four times a second are enough for times
-// that count, and changes are not drawn by themselves: many at once would
-// flicker.
-func (b *board) run(ctx context.Context, seen <-chan observed) error {
-	redraw := time.NewTicker(250 * time.Millisecond)
-	defer redraw.Stop()
-	for {
+// run follows the groups until outer is done or something fails permanently.
+// When run returns nothing uses the session, which the caller closes next.
+func (l *list) run(outer context.Context, s *app.Session, st app.Registers) error {
+	ctx, cancel := context.WithCancelCause(outer)
+	heard := &hearing{Reporting: app.Reporting{PatternWatcher: st}, stderr: l.std.Err, end: cancel}
+	paused, once := make(chan struct{}), sync.Once{}
+	var drawing sync.WaitGroup
+	defer drawing.Wait()
+	defer cancel(nil)
+	err := l.board.Follow(ctx, heard, l.cmd.Pattern, func(news board.News) {
 		var err error
+		switch {
+		case news.Failed != nil:
+			heard.failed(news.Failed, len(l.board.Names()) > 0)
+		case news.Paused:
+			once.Do(func() { close(paused) })
+		case !news.Present:
+			err = l.changed(news.Group)
+		case l.printed == nil:
+			if err = l.complete(ctx, s, paused); l.screen != nil {
+				drawing.Go(func() { cancel(l.redraw(ctx)) })
+			}
+		}
+		if err != nil {
+			cancel(err)
+		}
+	})
+	if err == nil && outer.Err() == nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// complete fills in, once, what the records do not contain about the groups
+// that were there at the beginning, and prints all groups. Present waits for
+// complete for three seconds at most.
+func (l *list) complete(ctx context.Context, s *app.Session, paused <-chan struct{}) error {
+	known, cancel := context.WithTimeout(ctx, 2*enough)
+	defer cancel()
+	Learn(known, s, l.cmd.Pattern, &l.board)
+	within(ctx, enough, paused)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.printed = make(map[string]Group)
+	d := l.board.Since(0)
+	if d.State.Ignored > 0 {
+		app.Say(l.std.Err, fmt.Errorf("only %d groups are followed; a pattern chooses among more", board.MaxGroups))
+	}
+	for _, g := range d.Changed {
+		if err := l.print(g.Group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changed takes in that a group has changed.
+func (l *list) changed(group string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.printed == nil || l.screen != nil {
+		return nil
+	}
+	return l.print(group)
+}
+
+// print prints a group, if it is not as the last line shows it. A pause brings
+// back none that is hidden.
+func (l *list) print(name string) error {
+	now := time.Now()
+	b, there := l.board.Group(name)
+	g := neverLed(name)
+	if there {
+		g = groupOn(b, now)
+	}
+	was, printed := l.printed[name]
+	if there && !l.hidden(b.LeaderInfo) {
+		l.printed[name] = g
+		printed = !printed || !g.reads(was)
+	} else {
+		delete(l.printed, name)
+	}
+	switch {
+	case !printed || l.screen != nil || l.cmd.Vacant && g.Leader != "":
+		return nil
+	case l.cmd.Output == "json":
+		return output.WriteLine(l.std.Out, g)
+	default:
+		return lineOf(g, now).write(l.std.Out)
+	}
+}
+
+// reads reports whether two lines about a group differ only in times: a renewal
+// is not a change.
+func (g Group) reads(as Group) bool {
+	return g.Leader == as.Leader && g.Term == as.Term && g.Reason == as.Reason && g.By == as.By && g.Why == as.Why &&
+		g.Paused == as.Paused && g.PausedBy == as.PausedBy && g.PausedWhy == as.PausedWhy
+}
+
+// redraw hands the table to the pager until ctx is done. Four times a second are
+// enough for times that count, and changes are not drawn by themselves: many at
+// once would flicker.
+func (l *list) redraw(ctx context.Context) error {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		now := time.Now()
+		var groups []Group
+		for _, b := range l.board.Since(0).Changed {
+			if !l.hidden(b.LeaderInfo) {
+				groups = append(groups, groupOn(b, now))
+			}
+		}
+		var text bytes.Buffer
+		if err := l.cmd.WriteOn(l.cmd.Screen(l.std.Out), &text, l.cmd.table(groups, now)); err != nil {
+			return err
+		}
+		l.screen.Send(screenful(strings.Split(strings.TrimRight(text.String(), "\n"), "\n")))
 		select {
-		case x := <-seen:
-			err = b.take(ctx, x)
-		case <-b.pauses.changed:
-			err = b.repause(ctx)
-		case <-redraw.C:
-			err = b.draw(time.Now())
+		case <-tick.C:
 		case <-ctx.Done():
 			return nil
 		}
-		if err != nil {
-			return err
-		}
 	}
-}
-
-// take takes in what the observer tells. Nothing is shown before all that was
-// there at the beginning is known: half a table would look like a whole one.
-// From then on a change is as old as its arrival, which is since when it holds.
-// Why the last leader left is taken over from the vacancy: the record of the
-// next one does not tell.
-func (b *board) take(ctx context.Context, x observed) error {
-	switch {
-	case x.present:
-		return b.complete(ctx)
-	case x.renewed:
-		return b.renew(x.info)
-	case b.hidden(x.info):
-		b.left[x.info.Group] = true
-		delete(b.groups, x.info.Group)
-		return b.print(groupOf(x.info, time.Now()))
-	}
-	if b.left[x.info.Group] {
-		delete(b.left, x.info.Group)
-		b.paused = b.shownPauses(ctx)
-	}
-	if gone(x.info) {
-		return b.remove(groupOf(x.info, time.Now()))
-	}
-	g := groupOf(x.info, time.Now()).withPause(b.paused)
-	if b.present {
-		old := b.groups[g.Group]
-		if g.Leader == "" && old.Leader == "" && g.Term == old.Term && g.Reason == old.Reason {
-			return nil // it was found so: the lease has run out as seen from here, too
-		}
-		g.Since = x.at.UTC()
-		switch {
-		case g.Leader == "":
-			g.Last = old.Leader
-		case old.Leader == "":
-			g.Reason, g.By, g.Why = old.Reason, old.By, old.Why
-		}
-	}
-	b.groups[g.Group] = g
-	return b.print(g)
-}
-
-// remove takes a group out of what is shown, but for one that is paused.
-func (b *board) remove(g Group) error {
-	delete(b.groups, g.Group)
-	if g = g.withPause(b.paused); g.Paused {
-		b.groups[g.Group] = g
-	}
-	return b.print(g)
-}
-
-// repause takes in what has changed of the pauses. A group that stands for its
-// pause alone is gone when that ends.
-func (b *board) repause(ctx context.Context) error {
-	if !b.present {
-		return nil // complete takes them in
-	}
-	was := b.paused
-	b.paused = b.shownPauses(ctx)
-	all := make(map[string]inspect.Pause)
-	maps.Copy(all, was)
-	maps.Copy(all, b.paused)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		before, stood := was[name]
-		now, stands := b.paused[name]
-		if stood == stands && before == now {
-			continue
-		}
-		g, ok := b.groups[name]
-		if !ok {
-			g = neverLed(name)
-		}
-		g = g.withPause(b.paused)
-		b.groups[name] = g
-		if !stands && g.absent() {
-			delete(b.groups, name)
-		}
-		if err := b.print(g); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// shownPauses returns the pauses that stand, without those of hidden groups: a
-// pause brings back none that is marked as gone.
-func (b *board) shownPauses(ctx context.Context) map[string]inspect.Pause {
-	stand := b.pauses.now(ctx)
-	maps.DeleteFunc(stand, func(name string, _ inspect.Pause) bool { return b.left[name] })
-	return stand
-}
-
-// gone reports whether the store knows nothing of a group any more.
-func gone(info leader.LeaderInfo) bool { return info.ID == "" && info.Reason == leader.ReasonAbsent }
-
-// renew takes in a renewal. It proves that the leader lives, whatever was found
-// at the beginning. It is no change, and not printed.
-func (b *board) renew(info leader.LeaderInfo) error {
-	g, ok := b.groups[info.Group]
-	switch {
-	case !ok:
-		return nil
-	case g.Leader == "":
-		// Its lease had run out when it was found.
-		g = groupOf(info, time.Now()).withPause(b.paused).since(began(info))
-		b.groups[info.Group] = g
-		return b.print(g)
-	}
-	// By the record, and so by the leader's clock: the server was asked once.
-	g.info, g.Renewed, g.Stored = info, info.Renewed, false
-	b.groups[info.Group] = g
-	return nil
-}
-
-// complete fills in, once, what the records do not say of the groups that were
-// there at the beginning.
-func (b *board) complete(ctx context.Context) error {
-	if b.present {
-		return nil
-	}
-	b.present = true
-	groups := b.sorted(time.Now())
-	// It asks for two seconds at most, in which the observer waits.
-	b.details.complete(ctx, b.cmd.Pattern, groups)
-	b.paused = b.shownPauses(ctx)
-	for _, g := range withPauses(groups, b.paused) {
-		b.groups[g.Group] = g
-		if err := b.print(g); err != nil {
-			return err
-		}
-	}
-	return b.draw(time.Now())
-}
-
-// sorted returns the groups by name, with what is left of their leases now.
-func (b *board) sorted(now time.Time) []Group {
-	var groups []Group
-	for _, name := range slices.Sorted(maps.Keys(b.groups)) {
-		groups = append(groups, b.groups[name].asOf(now))
-	}
-	return groups
-}
-
-// print prints a change, where the whole table cannot be drawn over.
-func (b *board) print(g Group) error {
-	if b.screen != nil || !b.present || b.cmd.Vacant && g.Leader != "" {
-		return nil
-	}
-	if b.cmd.Output == "json" {
-		return output.WriteLine(b.out, g)
-	}
-	return lineOf(g, time.Now()).write(b.out)
-}
-
-// draw hands the table to the pager.
-func (b *board) draw(now time.Time) error {
-	if b.screen == nil || !b.present {
-		return nil
-	}
-	var text bytes.Buffer
-	if err := b.cmd.WriteOn(b.cmd.Screen(b.out), &text, b.cmd.table(b.sorted(now), now)); err != nil {
-		return err
-	}
-	b.screen.Send(screenful(strings.Split(strings.TrimRight(text.String(), "\n"), "\n")))
-	return nil
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// hides returns what reports whether a list leaves a group out: it is marked as
-// gone for good, and is neither asked for by its name nor with --all.
+// hides returns a function that reports whether a list leaves a group out: the
+// group is marked as gone permanently, and requested neither by its name nor
+// with --all.
 func hides(pattern string, all bool) func(leader.LeaderInfo) bool {
 	named := !store.Wild(pattern)
 	return func(info leader.LeaderInfo) bool {

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A user may lack the right to ask whoever knows more than the records say. The
-// server drops such questions, so that only time tells.
+// A user may lack the right to ask sources that know more than the records. The
+// server drops such questions, so that only a timeout shows it.
 const (
 	// enough bounds each question.
 	enough = time.Second
@@ -47,10 +47,10 @@ func gather(ctx context.Context, s *app.Session, st store.Store, pattern string)
 	return groups, nil
 }
 
-// details are what records do not say, or by the leader's clock alone: since
-// when, and why. The history knows best, then the time at which the server
-// stored the record, then the leader itself, then the record. A source is given
-// up with its first failure.
+// details are facts that records do not contain, or by the leader's clock
+// alone: since when, and why. The history knows best, then the time at which
+// the server stored the record, then the leader itself, then the record. A
+// source is given up with its first failure.
 type details struct {
 	history func(ctx context.Context, pattern string) []advisory.Advisory
 	record  source[app.Standing]
@@ -124,14 +124,14 @@ func (d *details) complete(ctx context.Context, pattern string, groups []Group) 
 	all.Wait()
 }
 
-// A past is what the history tells, once it is known.
+// A past is the content of the history, when it is known.
 type past struct {
 	known  chan struct{}
 	latest map[string]map[leader.Event]advisory.Advisory
 }
 
-// remember asks for the latest advisories of the groups. One question is for
-// all groups. latest may be read when known is closed, and not before.
+// remember asks for the latest advisories of the groups. A single request
+// covers all groups. latest may be read when known is closed, and not before.
 func (d *details) remember(ctx context.Context, pattern string) *past {
 	p := &past{make(chan struct{}), make(map[string]map[leader.Event]advisory.Advisory)}
 	go func() {
@@ -204,10 +204,10 @@ func latest(ctx context.Context, s *app.Session, pattern string) []advisory.Advi
 	return h.Advisories
 }
 
-// leaderOf asks the leader of a group. One that does not answer, or not among
-// the first of very many, is not there. Malformed answers are passed over. One
-// of another term does not count: it tells of what the record no longer says,
-// or not yet.
+// leaderOf asks the leader of a group. A leader that does not answer, or not
+// among the first of very many, is not found. Malformed answers are ignored. An
+// answer of another term does not count: it describes what the record no longer
+// contains, or not yet.
 func leaderOf(ctx context.Context, s *app.Session, g Group) (rollcall.Candidate, error) {
 	if s.Elsewhere() != nil {
 		return rollcall.Candidate{}, nil

@@ -39,7 +39,7 @@ var (
 	renewed  = acquired.Add(time.Hour)
 )
 
-// answers are details of which a store and a leader say this.
+// answers are details with these reports of a store and of a leader.
 func answers(kept stored, itself rollcall.Candidate) *details {
 	return sources(
 		func(context.Context, string) []advisory.Advisory { return nil }, kept.stand,
@@ -57,7 +57,7 @@ func sources(
 	}
 }
 
-// stored is what a server says of a record, if it says anything.
+// stored is what a server reports about a record, if it reports anything.
 type stored struct {
 	at       time.Time
 	revision uint64
@@ -72,7 +72,7 @@ func led(group string, term uint64) Group {
 	return groupOf(leader.LeaderInfo{Group: group, ID: "w", Term: term, Until: time.Now().Add(time.Minute)}, time.Now())
 }
 
-func TestWhoMayAskNobodyIsNotKeptWaitingForOneAfterTheOther(t *testing.T) {
+func TestUserWhoMayAskNobodyWaitsOnlyOnce(t *testing.T) {
 	for name, record := range map[string]func(context.Context, Group) (app.Standing, error){
 		"but the records": stored{time.Now(), 9}.stand, "at all": unanswered[app.Standing],
 	} {
@@ -121,7 +121,7 @@ func TestALeaderIsAskedForWhatNobodyElseKnows(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyElseKnowsTheRecordSays(t *testing.T) {
+func TestRecordIsTheLastSource(t *testing.T) {
 	led := leader.LeaderInfo{Group: "g", ID: "a", Term: 7, Acquired: acquired, Renewed: renewed, Until: renewed.Add(time.Second)}
 	vacant := leader.LeaderInfo{Group: "g", Term: 7, Acquired: acquired, Renewed: renewed, Reason: leader.ReasonResigned}
 	expired := vacant
@@ -181,7 +181,7 @@ func TestAClockThatIsWrongIsShownAndNoMore(t *testing.T) {
 	}
 }
 
-func TestWatchSaysSinceWhenByTheRecord(t *testing.T) {
+func TestWatchShowsSinceWhenByTheRecord(t *testing.T) {
 	for want, info := range map[string]leader.LeaderInfo{
 		`"since":"2026-11-25T04:00:00.123Z","renewed":"2026-11-25T05:00:00.123Z"`:  {ID: "a", Acquired: acquired, Renewed: renewed},
 		`"since":"2026-11-25T05:00:00.123Z","reason":"resigned"`:                   {Acquired: acquired, Renewed: renewed, Reason: leader.ReasonResigned},

@@ -23,14 +23,19 @@ type GetCommand struct {
 	Group string `arg:"" help:"The group."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (GetCommand) Help() string {
 	return `Shows one group in full: what leader ls shows of it, whether it is paused, what its leader has been asked for and has not obeyed yet,
 and its candidates. These are asked on leader-rollcall.<bucket>.<group>; those that take part answer (candidates of this command do, programs
 with the hooks of package rollcall), and cost nothing otherwise. LAG is the age of the latest renewal that a candidate has sent or heard of. STATE is
-LEADER, FOLLOWER, CANDIDATE or DEMOTED, with why it does not campaign at present, if something keeps it: unhealthy, paused.
+LEADER, FOLLOWER, CANDIDATE or DEMOTED, with why it does not campaign at present, if something keeps it: unhealthy, paused, or drained, by which
+operator and why (leader drain; that takes the right to read the order).
+Of a quorum (--store quorum://…) it also shows what each member holds of the group: the version of its record, how many versions it lags,
+and in words whether it answers, is up to date and has memory. A member without memory was wiped, or was away when the group began; the
+leader's next renewal heals it.
 
-With -o json there is one object: that of leader ls, and pending and candidates.
+With -o json there is one object: the object of leader ls, with pending, candidates, drained (instance, by, why of each candidate that is
+drained) and members of a quorum.
 
 Exit status: 0; 4 if neither the bucket nor any candidate knows the group; 5 if the bucket is missing or may not be read; 6
 if the server did not answer in time.
@@ -51,6 +56,18 @@ type Detail struct {
 	Pending *Pending `json:"pending,omitempty"`
 	// Candidates are those that answered.
 	Candidates []rollcall.Candidate `json:"candidates"`
+	// Drained are the orders by which some of them are drained, as far as they
+	// can be read.
+	Drained []Drained `json:"drained,omitempty"`
+	// Members are what each member of a quorum holds of the group.
+	Members []app.Member `json:"members,omitempty"`
+}
+
+// A Drained is an instance that is drained.
+type Drained struct {
+	Instance string `json:"instance"`
+	By       string `json:"by,omitempty"`
+	Why      string `json:"why,omitempty"`
 }
 
 // A Pending is a request to the leader of a term.
@@ -89,6 +106,9 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 	if err := <-asked; err != nil {
 		app.Say(std.Err, err)
 	}
+	if d.Members, err = app.Members(ctx, st, c.Group); err != nil {
+		app.Say(std.Err, err)
+	}
 	if len(groups) == 1 {
 		g := groups[0]
 		g.Paused, g.PausedBy, g.PausedWhy = d.Paused, d.PausedBy, d.PausedWhy
@@ -100,8 +120,8 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 	return c.print(std.Out, d, time.Now())
 }
 
-// ask fills in what the control record and the candidates say. Either may be
-// closed to the user: the error says so, and is no reason to show nothing.
+// ask fills in the control record and the candidates' answers. The user may
+// lack the right to either: the error states that, and the rest is shown.
 func ask(ctx context.Context, s *app.Session, st store.Store, d *Detail) error {
 	called := make(chan error, 1)
 	go func() {
@@ -110,11 +130,49 @@ func ask(ctx context.Context, s *app.Session, st store.Store, d *Detail) error {
 		called <- err
 	}()
 	err := askControl(ctx, st, d)
-	return errors.Join(err, <-called)
+	err = errors.Join(err, <-called)
+	askDrains(ctx, st, d)
+	return err
 }
 
-// askControl reads the control record. It has a time of its own: a server does
-// not answer a read that it denies, and the rest is to be shown soon.
+// askDrains reads who drained the candidates that answered that they are. It
+// needs a right that few users have: without it the reason is shown alone.
+func askDrains(ctx context.Context, st store.Store, d *Detail) {
+	c, err := leader.NewControlWithStore(st, "leader get")
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*enough)
+	defer cancel()
+	for _, candidate := range d.Candidates {
+		if candidate.Barred != leader.ReasonDrained {
+			continue
+		}
+		s, err := c.DrainState(ctx, candidate.Instance)
+		if err != nil {
+			return
+		}
+		if s.Drained {
+			d.Drained = append(d.Drained, Drained{Instance: s.Instance, By: s.By, Why: s.Why})
+		}
+	}
+}
+
+// barred describes why a candidate does not campaign.
+func (d Detail) barred(c rollcall.Candidate) string {
+	if c.Barred != leader.ReasonDrained {
+		return string(c.Barred)
+	}
+	for _, order := range d.Drained {
+		if order.Instance == c.Instance {
+			return app.DrainWords(order.By, order.Why)
+		}
+	}
+	return app.DrainWords("", "")
+}
+
+// askControl reads the control record. It has a separate time limit: a server
+// does not answer a read that it denies, and the rest is to be shown soon.
 func askControl(ctx context.Context, st store.Store, d *Detail) error {
 	c, err := leader.NewControlWithStore(st, "leader get")
 	if err != nil {
@@ -126,7 +184,7 @@ func askControl(ctx context.Context, st store.Store, d *Detail) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("whether the group is paused is not known: %w: the right to read its control record may be missing"+
-			" (leader doctor --group %s --role operator tells)", err, d.Group.Group)
+			" (leader doctor --group %s --role operator examines it)", err, d.Group.Group)
 	case err != nil:
 		return fmt.Errorf("whether the group is paused is not known: %w", err)
 	}
@@ -137,8 +195,9 @@ func askControl(ctx context.Context, st store.Store, d *Detail) error {
 	return nil
 }
 
-// print prints the group and, for people, its candidates below. That nobody
-// answered is said, since an empty table would look like a group without any.
+// print prints the group and, for people, its candidates below. It states if
+// nobody answered, since an empty table would look like a group without
+// candidates.
 func (c GetCommand) print(w io.Writer, d Detail, now time.Time) error {
 	if c.Output != "table" && c.Output != "wide" {
 		return c.Write(w, output.Result{Value: d, Names: []string{d.Group.Group}})
@@ -149,8 +208,16 @@ func (c GetCommand) print(w io.Writer, d Detail, now time.Time) error {
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
+	if len(d.Members) > 0 {
+		if err := c.Write(w, members(d.Members)); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
 	if len(d.Candidates) == 0 {
-		_, err := fmt.Fprintln(w, "No candidate answered the roll call. Those of programs take part if they have the hooks of package rollcall: this is no sign of an outage.")
+		_, err := fmt.Fprintln(w, "No candidate answered the roll call. Candidates within programs answer if they have the hooks of package rollcall: a missing answer is not a sign of an outage.")
 		return err
 	}
 	return c.Write(w, candidates(d, now))
@@ -182,7 +249,7 @@ func moment(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", t.Local().Format(time.RFC3339), ago(t, now))
 }
 
-// paused says who paused the group and why.
+// paused describes who paused the group and why.
 func (d Detail) paused() string {
 	if !d.Paused {
 		return ""
@@ -190,7 +257,8 @@ func (d Detail) paused() string {
 	return strings.TrimSpace("by " + d.PausedBy + " " + bracketed(d.PausedWhy))
 }
 
-// pending says what the leader has been asked for, by whom and why.
+// pending describes the request to the leader: its content, its author and its
+// reason.
 func (d Detail) pending() string {
 	if d.Pending == nil {
 		return ""
@@ -210,8 +278,29 @@ func bracketed(s string) string {
 	return "(" + s + ")"
 }
 
-// candidates are those that answered. One that follows another term than the
-// record's lags, or is cut off.
+// members shows the members of a quorum.
+func members(all []app.Member) output.Result {
+	r := output.Result{
+		Head: []string{"MEMBER", "VERSION", "LAG", "STATE", "ERROR"},
+		Tint: func(head, cell string) output.Tint {
+			if head == "STATE" && app.MemberState(cell).Troubled() || head == "ERROR" && cell != "-" {
+				return output.Caution
+			}
+			return output.Plain
+		},
+	}
+	for _, m := range all {
+		row := []string{m.Name, number(m.Version), "", string(m.State), m.Error}
+		if m.Memory {
+			row[2] = fmt.Sprint(m.Lag)
+		}
+		r.Rows = append(r.Rows, row)
+	}
+	return r
+}
+
+// candidates are the candidates that answered. A candidate that follows another
+// term than the record's lags, or is cut off.
 func candidates(d Detail, now time.Time) output.Result {
 	r := output.Result{
 		Head:  []string{"CANDIDATE", "STATE", "SINCE", "FOLLOWS", "LAG", "PRIO", "VERSION", "ADDRESS", "CONNECTION", "REASON", "ERROR"},
@@ -232,7 +321,7 @@ func candidates(d Detail, now time.Time) output.Result {
 	for _, c := range d.Candidates {
 		state, lag, follows := c.State, "", c.Leader
 		if c.Barred != "" {
-			state += " (" + string(c.Barred) + ")"
+			state += " (" + d.barred(c) + ")"
 		}
 		if c.Leader != "" {
 			lag = length(time.Duration(c.Lag) * time.Millisecond)

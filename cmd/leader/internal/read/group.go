@@ -18,54 +18,55 @@ import (
 // known is left out.
 type Group struct {
 	Group string `json:"group"`
-	// Leader leads the group; without one the group is vacant. Term is its term,
-	// or the last one. Whoever holds the record leads no more when the server has
-	// stored no renewal for longer than the lease is good for, by the clocks of
-	// the server and of this host. Where the store does not say when it stored
-	// the record, the lease must have run out by the leader's clock, and the
-	// record must not change while this command watches it: for a third of the
-	// lease, or for as long as --timeout allows.
+	// Leader leads the group; without one the group is vacant. Term is its
+	// term, or the last one. The holder of the record leads no more when the
+	// server has stored no renewal for longer than the lease is good for, by
+	// the clocks of the server and of this host. Where the store does not
+	// report when it stored the record, the lease must have run out by the
+	// leader's clock, and the record must not change while this command watches
+	// it: for a third of the lease, or for as long as --timeout allows.
 	Leader string `json:"leader,omitempty"`
 	Term   uint64 `json:"term,omitempty"`
 	// Last is who led last, in a vacant group of which that is known.
 	Last string `json:"last_leader,omitempty"`
 	// Transitions is how often the group had got another leader when that term
-	// began, as far as its records tell.
+	// began, as far as its records show.
 	Transitions uint64 `json:"transitions,omitempty"`
 	// Since is when the term began or, in a vacant group, when the last one
-	// ended. It is known from whoever is named first of these: the history, the
-	// store, if it says when it stored a record, the leader, the record. The
+	// ended. The first of these that knows it is the source: the history, the
+	// store, if it reports when it stored a record, the leader, the record. The
 	// last two go by the leader's wall clock.
 	Since time.Time `json:"since,omitzero"`
 	// LeaseLeft is for how many milliseconds nobody else leads if the leader
 	// falls silent now, as seen from here. That is the lease as others honour
 	// it: the leader itself trusts it for less, until its trust window closes.
 	LeaseLeft int64 `json:"lease_left_ms"`
-	// Renewed is when the server stored the latest renewal. Where the store does
-	// not say when, it is what the record says, by the leader's wall clock.
+	// Renewed is when the server stored the latest renewal. Where the store
+	// does not report that, it is the record's time, by the leader's wall
+	// clock.
 	Renewed time.Time `json:"renewed,omitzero"`
-	// What the leader says of itself.
+	// The leader's own statements.
 	Priority int               `json:"priority,omitempty"`
 	Version  string            `json:"version,omitempty"`
 	Address  string            `json:"address,omitempty"`
 	Meta     map[string]string `json:"meta,omitempty"`
-	// ConnectionParams is what the leader says that clients need besides the
-	// address.
+	// ConnectionParams is what clients need in addition to the address,
+	// according to the leader.
 	ConnectionParams []byte `json:"connection_params,omitempty"`
-	// Reason is that of the last change: why the last leader left or, if that
-	// is not known, how the present one came to lead. By and Why say who asked
-	// for it and for what reason, Successor who was asked to take over.
+	// Reason is the reason of the last change: why the last leader left or, if
+	// that is not known, how the current leader came to lead. By and Why are
+	// who requested it and for what reason, Successor who was asked to take
+	// over.
 	Reason    leader.Reason `json:"reason,omitempty"`
 	By        string        `json:"by,omitempty"`
 	Why       string        `json:"why,omitempty"`
 	Successor string        `json:"successor,omitempty"`
-	// Paused reports whether nobody leads until the group is resumed, by whom
-	// and for what reason.
+	// Paused reports whether nobody leads until the group is resumed. PausedBy
+	// and PausedWhy are by whose request and for what reason.
 	Paused    bool   `json:"paused,omitempty"`
 	PausedBy  string `json:"paused_by,omitempty"`
 	PausedWhy string `json:"paused_why,omitempty"`
-	// Correlation is the same in whatever logs, advisories and traces say of
-	// the term.
+	// Correlation is the same in all logs, advisories and traces of the term.
 	Correlation string `json:"correlation,omitempty"`
 
 	// Stored reports whether Renewed is by the store's clock.
@@ -75,8 +76,8 @@ type Group struct {
 	info leader.LeaderInfo
 }
 
-// groupOf is a group as its record alone tells. Since is not set: others may
-// know it better, and the first to say it is believed.
+// groupOf is a group according to its record alone. Since is not set: others
+// may know it better, and the first source that has it is believed.
 func groupOf(info leader.LeaderInfo, now time.Time) Group {
 	g := Group{
 		Group: info.Group, Leader: info.ID, Term: info.Term, Transitions: info.Transitions,
@@ -87,8 +88,8 @@ func groupOf(info leader.LeaderInfo, now time.Time) Group {
 	return g.asOf(now)
 }
 
-// renewedBy is when the leader has renewed last, as the record says, also one
-// that fell silent.
+// renewedBy is when the leader renewed last, according to the record, also for
+// a leader that fell silent.
 func renewedBy(info leader.LeaderInfo) time.Time {
 	if info.ID == "" && info.Reason != leader.ReasonExpired {
 		return time.Time{}
@@ -96,8 +97,8 @@ func renewedBy(info leader.LeaderInfo) time.Time {
 	return info.Renewed
 }
 
-// began is when a term began or ended, as the record says. That of a leader
-// which fell silent does not say when it was gone.
+// began is when a term started or ended, according to the record. The record of
+// a leader which fell silent does not contain when it was gone.
 func began(info leader.LeaderInfo) time.Time {
 	switch {
 	case info.ID != "":
@@ -109,7 +110,7 @@ func began(info leader.LeaderInfo) time.Time {
 	}
 }
 
-// asOf counts anew what is left of the lease.
+// asOf recomputes what is left of the lease.
 func (g Group) asOf(now time.Time) Group {
 	g.LeaseLeft = 0
 	if g.Leader != "" {
@@ -153,10 +154,11 @@ func (g Group) since(at time.Time) Group {
 	return g
 }
 
-// withHistory adds what the latest advisories of the group tell. Advisories of
-// another term than the record's are of before, or of one that the record has
-// not shown yet, and tell nothing of this one. Why the last leader left says
-// more than that the record was found vacant.
+// withHistory adds the content of the group's latest advisories. Advisories of
+// another term than the record's belong to an earlier term, or to a term that
+// the record has not shown yet, and do not apply to this term. The reason for
+// which the last leader left is more useful than the fact that the record was
+// found vacant.
 func (g Group) withHistory(promoted, demoted advisory.Advisory) Group {
 	switch {
 	case g.Leader == "" && demoted.Term == g.Term && g.Term != 0:
@@ -172,8 +174,8 @@ func (g Group) withHistory(promoted, demoted advisory.Advisory) Group {
 	return g
 }
 
-// left reports whether a reason for a promotion says no more than that the
-// leader before left.
+// left reports whether a reason for a promotion means only that the previous
+// leader left.
 func left(r leader.Reason) bool { return r == leader.ReasonVacant || r == leader.ReasonOffered }
 
 // table returns the groups as they are printed.
@@ -226,12 +228,12 @@ func (g Group) lease() string {
 	return fmt.Sprintf("%.1fs", float64(g.LeaseLeft)/1000)
 }
 
-// change says in words why the group changed last.
+// change describes why the group changed last.
 func (g Group) change() string {
 	s := string(g.Reason)
-	// The word is that of logs, metrics and advisories. Beside the name of a
-	// leader these two would be riddles alone: they tell of the record that it
-	// found.
+	// The word is the same in logs, metrics and advisories. Next to the name of
+	// a leader these two would be riddles alone: they describe the record that
+	// it found.
 	switch {
 	case g.Leader == "" && g.Reason == leader.ReasonExpired && g.Last != "":
 		s += " (lease of " + g.Last + ")"
@@ -247,8 +249,8 @@ func (g Group) change() string {
 	return s
 }
 
-// stands says why the group stands as it does: who paused it if it is paused,
-// whyever its last leader left, and else what change says.
+// stands explains the group's state: who paused it if it is paused, otherwise
+// why its last leader left, or what change returns.
 func (g Group) stands() (change, why string) {
 	if !g.Paused {
 		return g.change(), g.Why
@@ -260,7 +262,7 @@ func (g Group) stands() (change, why string) {
 	return change, g.PausedWhy
 }
 
-// number leaves a cell empty where there is none: 0 is no term.
+// number leaves a cell empty where there is none: 0 is not a term.
 func number(n uint64) string {
 	if n == 0 {
 		return ""
@@ -302,8 +304,8 @@ func age(t, now time.Time) string {
 	return length(now.Sub(t))
 }
 
-// length says how long d is in two units at most. Clocks of two hosts may
-// make it negative.
+// length describes d in two units at most. Clocks of two hosts may make it
+// negative.
 func length(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(0, d); {

@@ -29,19 +29,19 @@ type HistoryShowCommand struct {
 	app.Target
 	output.Format
 
-	Group string `arg:"" help:"The group. One that is named like a command: leader history show enable."`
+	Group string `arg:"" help:"The group. For a group that is named like a command: leader history show enable."`
 	At    string `placeholder:"TIME" help:"Who led then? 14:03:07, 2026-11-20T14:03:07Z, or 5m for five minutes ago."`
 	Since string `placeholder:"TIME" help:"Only terms that lasted until then or longer; times as for --at."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (HistoryShowCommand) Help() string {
 	return `Shows the terms of a group out of the advisories that its candidates publish and a stream keeps: make it with leader history enable, and
 let the candidates publish (--advisories of this command's, the hooks of package advisory in a program).
 
-Times are those of the candidates' clocks. The end of a term whose leader crashed is when the first other candidate noticed. A history may have
+Times are by the candidates' clocks. The end of a term whose leader crashed is when the first other candidate noticed. A history may have
 gaps: it begins when the stream was made or where the oldest advisories have been dropped, and advisories may be lost; what is known of
-that is said on the standard error, and in the fields complete_since and missing.
+that is printed on the standard error, and in the fields complete_since and missing.
 
 --at answers with one line who led at a time. A time of the day is today's, or yesterday's if it is yet to come; without a zone it is local
 time.
@@ -103,10 +103,10 @@ func termOf(r advisory.Term) Term {
 	return Term{r.Leader, r.Number, r.Began, r.Ended, r.Reason, r.By, r.Why, r.Correlation}
 }
 
-// Run shows the history. That no stream keeps a history is told from a history
-// without the group: the one is for an operator to change, and the other mostly
-// a candidate that publishes nothing. They have different statuses for the same
-// reason.
+// Run shows the history. A missing stream is distinguished from a history
+// without the group: an operator has to change the first, and the second is
+// mostly a candidate that publishes nothing. Therefore they have different
+// statuses.
 func (c HistoryShowCommand) Run(ctx context.Context, std app.Streams) error {
 	var h archive.History
 	var terms []advisory.Term
@@ -135,8 +135,8 @@ func (c HistoryShowCommand) Run(ctx context.Context, std app.Streams) error {
 }
 
 // bury ends the term that lasts as far as the history knows, where its leader's
-// lease has run out: nobody may have been there to publish that. Who may not
-// read the record is shown what the history knows.
+// lease has run out: nobody may have been there to publish that. A user who may
+// not read the record is shown the history's content.
 func (c HistoryShowCommand) bury(ctx context.Context, s *app.Session, terms []advisory.Term) {
 	if len(terms) == 0 || !terms[len(terms)-1].Ended.IsZero() {
 		return
@@ -180,8 +180,8 @@ func (c HistoryShowCommand) past(h archive.History, terms []advisory.Term, now t
 	return p
 }
 
-// warn tells of gaps. It goes to standard error, where a program that reads the
-// terms is not disturbed by it: that has the fields.
+// warn reports gaps. It writes to standard error, which does not disturb a
+// program that reads the terms: the program has the fields.
 func (p Past) warn(w io.Writer) {
 	if p.Missing > 0 {
 		fmt.Fprintf(w, "leader: %d advisories are missing in stream %s: lost on their way, or dropped by a candidate that was cut off\n", p.Missing, p.Stream)
@@ -228,10 +228,10 @@ func (r Term) lasted(now time.Time) string {
 	}
 }
 
-// answer says who led at a time. It looks at all terms, since --since is for
-// what is shown. Clocks of candidates may have two of them overlap: the later
-// one counts, to which the other had to give way. A program gets its object
-// also if nobody led, beside the status.
+// answer prints who led at a time. It looks at all terms, since --since limits
+// what is shown. By the candidates' clocks two terms may overlap: the later
+// term counts, to which the other had to give way. A program gets its object
+// also if nobody led, with the status.
 func (c HistoryShowCommand) answer(w io.Writer, p Past, terms []advisory.Term) error {
 	for _, r := range terms {
 		if r.Covers(p.At) {
@@ -239,7 +239,7 @@ func (c HistoryShowCommand) answer(w io.Writer, p Past, terms []advisory.Term) e
 			p.Led, p.AtTerm = true, &found
 		}
 	}
-	// A program gets its object in any case, and the status besides.
+	// A program gets its object in any case, together with the status.
 	if p.Led || c.Output == "json" || c.Output == "yaml" {
 		if err := c.printAt(w, p); err != nil || p.Led {
 			return err
@@ -270,12 +270,12 @@ func (c HistoryShowCommand) printAt(w io.Writer, p Past) error {
 	return err
 }
 
-// nobody says what is known of a time at which nobody is known to have led, by
-// all terms. Before the history begins nothing is known, which is not the same
-// as nobody.
+// nobody describes what is known of a time at which nobody is known to have
+// led, by all terms. Before the history starts nothing is known, which is not
+// the same as nobody.
 func (p Past) nobody(terms []advisory.Term) string {
 	at := p.At.Local().Format(time.RFC3339)
-	// First: whatever the terms say of that time may lack what was lost.
+	// First: the terms of that time may lack what was lost.
 	if p.At.Before(p.CompleteSince) {
 		return fmt.Sprintf("who led %s at %s is not known: the history begins at %s", p.Group, at, stamp(p.CompleteSince))
 	}
@@ -302,10 +302,10 @@ type HistoryEnableCommand struct {
 	MaxBytes int64         `default:"268435456" placeholder:"BYTES" help:"How much is kept; the oldest goes first."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (HistoryEnableCommand) Help() string {
 	return `Makes a stream, LEADER_HISTORY_<bucket>, of all advisories of a bucket: on file, with as many replicas as the bucket, 30 days and 256 MiB
-of them at the most unless the flags say otherwise. If a stream keeps them already, nothing is changed.
+of them at the most unless flags set another limit. If a stream keeps them already, nothing is changed.
 
 Candidates publish advisories if they are made to: --advisories of this command's, the hooks of package advisory in a program.
 
@@ -329,8 +329,8 @@ func (c HistoryEnableCommand) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run makes the stream. That there is one already is success, so that it may
-// stand in a script. Its name is all of the standard output.
+// Run makes the stream. If the stream exists already, Run succeeds, so that
+// scripts can be rerun. Its name is all of the standard output.
 func (c HistoryEnableCommand) Run(ctx context.Context, std app.Streams) error {
 	var name string
 	var made bool
@@ -357,10 +357,10 @@ func (c HistoryEnableCommand) Run(ctx context.Context, std app.Streams) error {
 type HistoryDisableCommand struct {
 	app.Target
 
-	Yes bool `help:"Delete the history. Without it the command says what it would do."`
+	Yes bool `help:"Delete the history. Without it the command prints what it would do."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (HistoryDisableCommand) Help() string {
 	return `Deletes the stream that leader history enable made, and the history with it. Elections go on as they are.
 
@@ -379,7 +379,7 @@ func (c HistoryDisableCommand) Validate() error { return c.Target.Validate() }
 func (c HistoryDisableCommand) Run(ctx context.Context, std app.Streams) error {
 	name := archive.Name(c.Bucket)
 	if !c.Yes {
-		return fmt.Errorf("%w: this deletes stream %s with all that it keeps; say --yes", app.ErrUsage, name)
+		return fmt.Errorf("%w: this deletes stream %s with all that it keeps; confirm with --yes", app.ErrUsage, name)
 	}
 	err := c.Streams(ctx, "history disable", func(ctx context.Context, _ *app.Session, js jetstream.JetStream) error {
 		return archive.Disable(ctx, js, c.Bucket)

@@ -2,18 +2,26 @@ package read
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app/apptest"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board/boardtest"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
 func TestTransitionsAreShown(t *testing.T) {
@@ -45,7 +53,7 @@ func TestALeaderWhoseLeaseHasRunOutLeadsNoMore(t *testing.T) {
 	}
 }
 
-func TestAGroupThatIsPausedSaysSoWhoeverLeadsIt(t *testing.T) {
+func TestPausedGroupShowsItsPauseUnderAnyLeader(t *testing.T) {
 	for want, g := range map[string]Group{
 		"paused by ops":                  {Reason: leader.ReasonExpired, Last: "w"},
 		"paused by ops (not obeyed yet)": {Leader: "w"},
@@ -103,33 +111,109 @@ func TestTroubleIsShownFirst(t *testing.T) {
 
 // The record stays as it is when the lease that it states runs out, and changes
 // if its leader comes back.
-func TestAListThatIsFollowedSaysOnceThatALeaderIsDead(t *testing.T) {
-	died := acquired.Add(time.Minute)
-	info := leader.LeaderInfo{Group: "g", ID: "a", Term: 7, Acquired: acquired, Renewed: renewed, Until: renewed.Add(time.Second)}
-	var out bytes.Buffer
-	b := &board{cmd: ListCommand{Format: output.Format{Output: "json"}}, out: &out, present: true, hidden: func(leader.LeaderInfo) bool { return false },
-		groups: map[string]Group{"g": groupOf(info, renewed).withStanding(app.Judge(info, died, 8, renewed), renewed)}}
-	expired := leader.LeaderInfo{Group: "g", Term: 7, Reason: leader.ReasonExpired}
-	if err := b.take(t.Context(), observed{info: expired, at: renewed.Add(time.Second)}); err != nil || out.Len() != 0 {
-		t.Errorf("said again: %s, %v", out.String(), err)
-	}
-	if g := b.groups["g"]; g.Last != "a" || !g.Since.Equal(died.Add(time.Second)) {
-		t.Errorf("%+v", g)
-	}
-	if err := b.take(t.Context(), observed{info: info, renewed: true}); err != nil || !strings.Contains(out.String(), `"leader":"a"`) {
-		t.Errorf("its renewal: %s, %v", out.String(), err)
+func TestFollowedListReportsADeadLeaderOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		apptest.Lead(t, st, "g", "gone", time.Hour)
+		found := time.Now()
+		next := followed(t, st)
+		time.Sleep(time.Minute)
+		if all := next(); len(all) != 1 || all[0].Leader != "" || all[0].Last != "gone" || all[0].Reason != leader.ReasonExpired || !all[0].Since.Equal(found.Add(22*time.Second-time.Hour)) {
+			t.Errorf("%+v", all)
+		}
+		apptest.Lead(t, st, "g", "gone", 0)
+		if all := next(); len(all) != 1 || all[0].Leader != "gone" || all[0].Term != 1 || all[0].Last != "" {
+			t.Errorf("its renewal: %+v", all)
+		}
+	})
+}
+
+// A renewal is not a change, and a vacancy has the reason for the next leader.
+func TestAListThatIsFollowedPrintsEachChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		apptest.Lead(t, st, "g", "a", 0)
+		next := followed(t, st)
+		for range 3 {
+			time.Sleep(10 * time.Second)
+			apptest.Lead(t, st, "g", "a", 0)
+		}
+		if all := next(); len(all) != 1 || all[0].Leader != "a" {
+			t.Errorf("%+v", all)
+		}
+		e, err := st.Get(t.Context(), "g")
+		if err == nil {
+			vacancy := []byte(`{"token":"t","term":1,"reason":"resigned","by":"ops"}`)
+			_, err = st.CompareAndSwap(t.Context(), store.Write{Key: "g", Expected: e.Revision, Tombstone: true, Value: vacancy})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := next(); len(all) != 1 || all[0].Leader != "" || all[0].Last != "a" || all[0].By != "ops" {
+			t.Errorf("a vacancy: %+v", all)
+		}
+		st.Put("g", []byte(`{"id":"b","token":"u","ttl":20000,"term":2,"reason":"vacant"}`))
+		if all := next(); len(all) != 1 || all[0].Leader != "b" || all[0].Reason != leader.ReasonResigned || all[0].By != "ops" || !all[0].Since.Equal(time.Now()) {
+			t.Errorf("the next leader: %+v", all)
+		}
+	})
+}
+
+// followed follows a store with leader ls --watch, and returns a function that
+// returns the groups that were printed since its last call.
+func followed(t *testing.T, st *memstore.Store) (next func() []Group) {
+	t.Helper()
+	out := make(chan []byte, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		c := ListCommand{Target: apptest.Elsewhere(st, 5*time.Second), Format: output.Format{Output: "json"}, Pattern: ">", Watch: true}
+		done <- c.Run(ctx, app.Streams{Out: written(out), Err: io.Discard})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return func() (all []Group) {
+		t.Helper()
+		synctest.Wait()
+		for len(out) > 0 {
+			var g Group
+			if err := json.Unmarshal(<-out, &g); err != nil {
+				t.Error(err)
+			}
+			all = append(all, g)
+		}
+		return all
 	}
 }
 
-// ls -w is told of renewals by records alone.
-func TestAListThatIsFollowedSaysWhenTheLeaderRenewedLast(t *testing.T) {
-	info := leader.LeaderInfo{Group: "g", ID: "a", Term: 7, Acquired: acquired, Renewed: acquired, Until: acquired.Add(time.Second)}
-	b := &board{groups: map[string]Group{"g": groupOf(info, acquired).withStanding(app.Judge(info, acquired.Add(time.Millisecond), 8, acquired), acquired)}}
-	info.Renewed = renewed
-	if err := b.renew(info); err != nil {
-		t.Error(err)
-	}
-	if g := b.groups["g"]; !g.Renewed.Equal(renewed) || g.Stored {
-		t.Errorf("%+v", g)
-	}
+// written passes on each write.
+type written chan []byte
+
+func (w written) Write(line []byte) (int, error) {
+	w <- bytes.Clone(line)
+	return len(line), nil
+}
+
+// ls -w learns of renewals by records alone.
+func TestFollowedListShowsTheLastRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		apptest.Lead(t, st, "g", "a", time.Second)
+		b := boardtest.Follow(t, st)
+		kept := time.Now().Add(-time.Millisecond)
+		b.Learn([]board.Finding{{Group: "g", Term: 1, Renewed: kept}})
+		now := func() Group { g, _ := b.Group("g"); return groupOn(g, time.Now()) }
+		if g := now(); !g.Renewed.Equal(kept) || !g.Stored {
+			t.Errorf("by the store: %+v", g)
+		}
+		apptest.Lead(t, st, "g", "a", 10*time.Millisecond)
+		synctest.Wait()
+		if g := now(); !g.Renewed.Equal(time.Now().Add(-10*time.Millisecond)) || g.Stored {
+			t.Errorf("by the record: %+v", g)
+		}
+	})
 }

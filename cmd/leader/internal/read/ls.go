@@ -26,21 +26,23 @@ type ListCommand struct {
 	All     bool   `short:"a" help:"With the groups that are marked as gone (leader forget)."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (ListCommand) Help() string {
 	return `Lists the groups of a bucket with their leaders. Nothing is written, and no candidate is disturbed.
 
 SINCE is when the term began or, of a vacant group, when the last one ended. It is known from the history (leader history
-enable), from the store if that says when it stored a record (NATS does) and nobody has written it since, from the leader if it answers
-(leader get says who does), and else from the record. What these last two say is by the leader's clock. LEASE is how long nobody else would lead if the leader fell silent now. A leader whose lease has run out leads no more, whatever
-its record says: by the clocks of the server and of this host, if the store says when it stored the record. Other stores do not, and
+enable), from the store if it reports when it stored a record (NATS does) and nobody has written it since, from the leader if it answers
+(leader get shows who does), and else from the record. These last two go by the leader's clock. LEASE is how long nobody else would lead if the leader fell silent now. A leader whose lease has run out leads no more, whatever
+its record contains: by the clocks of the server and of this host, if the store reports when it stored the record. Other stores do not, and
 the leader's clock may be wrong. If the lease has run out by that clock, the command watches the record: for a third of
 the lease, or for as long as --timeout allows. If the record does not change, its holder leads no more. CHANGE is why the last
-leader left, if the history knows that, or else why the present leader leads; for a paused group, who paused it.
+leader left, if the history knows that, or else why the current leader leads; for a paused group, who paused it.
 
-Columns of -o wide: why (in the words of who asked for the change, or who paused the group), the latest renewal (by the clock of the store if it says when,
+Columns of -o wide: why (in the words of who asked for the change, or who paused the group), the latest renewal (by the clock of the store if it reports that,
 and else by the leader's), how often the group had got another leader
-when the term began (as far as its records tell), the correlation id of logs and traces, meta.
+when the term began (as far as its records show), the correlation id of logs and traces, meta.
+
+A list of all groups also names the instances that are drained (leader drain), on the standard error.
 
 With --watch and -o json there is one object a line, and SINCE of a change that is seen to happen is when it was seen.
 
@@ -65,15 +67,15 @@ func (c ListCommand) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validPattern says what is wrong with a pattern.
+// validPattern returns what is wrong with a pattern.
 func validPattern(pattern string) error {
 	if !store.ValidPattern(pattern) {
-		return fmt.Errorf("pattern %q: must be a group's name, in which * may stand for a part and > for the last ones", pattern)
+		return fmt.Errorf("pattern %q: must be a group's name, in which * matches a part and > the last parts", pattern)
 	}
 	return nil
 }
 
-// validGroup says what is wrong with the name of a group.
+// validGroup returns what is wrong with the name of a group.
 func validGroup(group string) error {
 	if group == "" {
 		return errors.New("<group>: is required")
@@ -84,8 +86,8 @@ func validGroup(group string) error {
 	return nil
 }
 
-// Run prints the list. A name that nobody has is an error, and a pattern that
-// matches nothing is an empty list: whoever names a group expects it to be
+// Run prints the list. A name without a group is an error, and a pattern that
+// matches nothing is an empty list: a user who names a group expects it to be
 // there.
 func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -111,6 +113,9 @@ func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 	all, err := gather(limited, s, st, c.Pattern)
 	if err == nil {
 		all = withPauses(all, paused.now(limited))
+		for _, line := range paused.drains.Lines() {
+			fmt.Fprintln(std.Err, "leader: "+output.Printable(line))
+		}
 	}
 	groups := c.shown(slices.Clone(all))
 	switch {
@@ -127,9 +132,9 @@ func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 	return c.Write(std.Out, c.table(groups, time.Now()))
 }
 
-// table returns those groups that are asked for, in the order that is. Equals
-// are in the order of their names, so that lines do not jump when the list is
-// drawn anew.
+// table returns the requested groups, in the requested order. Equal groups are
+// ordered by their names, so that lines do not jump when the list is drawn
+// again.
 func (c ListCommand) table(groups []Group, now time.Time) output.Result {
 	if c.Vacant {
 		groups = slices.DeleteFunc(groups, func(g Group) bool { return g.Leader != "" })
@@ -153,7 +158,8 @@ func (c ListCommand) table(groups []Group, now time.Time) output.Result {
 	return r
 }
 
-// trouble ranks what the group needs of whoever looks, the most urgent first.
+// trouble ranks how much the group needs the user's attention, the most urgent
+// first.
 func (g Group) trouble() int {
 	switch {
 	case g.Paused:
@@ -165,8 +171,8 @@ func (g Group) trouble() int {
 	}
 }
 
-// matching says which groups are meant, unless it is all, and whether there are
-// some that are hidden.
+// matching describes which groups are meant, unless it is all, and whether some
+// are hidden.
 func (c ListCommand) matching(hidden bool) (s string) {
 	if c.Pattern != ">" {
 		s = " that match " + c.Pattern

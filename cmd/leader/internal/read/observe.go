@@ -13,19 +13,21 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// An observed is something that an observer was told.
+// An observed is a report to an observer.
 type observed struct {
 	at      time.Time
 	info    leader.LeaderInfo
 	renewed bool // a renewal only
-	present bool // what was there at the beginning has been told
+	present bool // all that was there at the beginning has been reported
 }
 
 // A hearing store notes that it may not be read, and is heard all the same.
 type hearing struct {
 	app.Reporting
 
-	unread atomic.Pointer[error] // why
+	stderr io.Writer
+	end    context.CancelCauseFunc // ends the command with an error
+	unread atomic.Pointer[error]   // why
 }
 
 // WatchPattern implements [store.PatternWatcher].
@@ -38,15 +40,22 @@ func (h *hearing) WatchPattern(ctx context.Context, pattern string, deliver func
 	})
 }
 
-// notes reports whether that is what an observer tells.
-func (h *hearing) notes(err error) bool {
-	unread := h.unread.Load()
-	return unread != nil && errors.Is(err, *unread)
+// failed prints why an observer fails. An error that would not pass ends the
+// command if nothing was seen before.
+func (h *hearing) failed(err error, sawAny bool) {
+	switch unread := h.unread.Load(); {
+	case unread != nil && errors.Is(err, *unread):
+		app.Say(h.stderr, err)
+	case !sawAny && store.Classify(err) == store.Permanent:
+		h.end(err)
+	default:
+		app.Say(h.stderr, fmt.Errorf("trying again: %w", err))
+	}
 }
 
 // observe hands what is seen of the groups to use, until that ends or ctx is
-// done. Troubles are told on stderr, and end it only if nothing was seen before,
-// they would not pass, and nothing will be heard.
+// done. Troubles are reported on stderr, and end it only if nothing was seen
+// before, they would not pass, and nothing will be received.
 //
 // seen has no room: the observer waits for use, and so skips what was replaced
 // meanwhile. It has ended when observe returns, since the caller closes the
@@ -62,23 +71,13 @@ func observe(outer context.Context, watched store.PatternWatcher, pattern string
 		case <-ctx.Done():
 		}
 	}
-	st := &hearing{Reporting: app.Reporting{PatternWatcher: watched}}
+	st := &hearing{Reporting: app.Reporting{PatternWatcher: watched}, stderr: stderr, end: cancel}
 	sawAny := false
 	observer := leader.Observer{
 		Leader:  func(info leader.LeaderInfo) { sawAny = true; tell(observed{info: info}) },
 		Renewed: func(info leader.LeaderInfo) { tell(observed{info: info, renewed: true}) },
 		Present: func() { tell(observed{present: true}) },
-		Failed: func(err error) {
-			switch {
-			case st.notes(err):
-				app.Say(stderr, err)
-				return
-			case !sawAny && store.Classify(err) == store.Permanent:
-				cancel(err)
-				return
-			}
-			app.Say(stderr, fmt.Errorf("trying again: %w", err))
-		},
+		Failed:  func(err error) { st.failed(err, sawAny) },
 	}
 	done := make(chan struct{})
 	go func() {

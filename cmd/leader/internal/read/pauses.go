@@ -13,25 +13,25 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// pauses are the pauses that stand, by group, as the control records tell. They
-// are watched apart from the groups, since a group may be paused before it has
-// had a leader: then there is no record of it. A user who may not read the
+// pauses are the pauses in force, by group, according to the control records.
+// They are watched apart from the groups, since a group may be paused before it
+// has had a leader: then it has no leader record. A user who may not read the
 // control records sees none.
 type pauses struct {
 	mu      sync.Mutex
 	stand   map[string]inspect.Pause
-	changed chan struct{} // has one when stand is new
+	drains  app.Drains    // only a watch of all groups hears of them
 	present chan struct{} // closed when stand is whole, or cannot be known
 }
 
 // watchPauses watches the pauses of the groups that match the pattern until
 // stop is called.
 func watchPauses(ctx context.Context, st store.PatternWatcher, pattern string) (p *pauses, stop func()) {
-	p = &pauses{stand: make(map[string]inspect.Pause), changed: make(chan struct{}, 1), present: make(chan struct{})}
+	p = &pauses{stand: make(map[string]inspect.Pause), present: make(chan struct{})}
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() {
-		app.FollowPauses(ctx, st, pattern, p.take, sync.OnceFunc(func() { close(p.present) }))
+		app.FollowPauses(ctx, st, pattern, p.take, p.drains.Take, sync.OnceFunc(func() { close(p.present) }))
 	})
 	return p, func() {
 		cancel()
@@ -39,7 +39,7 @@ func watchPauses(ctx context.Context, st store.PatternWatcher, pattern string) (
 	}
 }
 
-// take takes in which pause of a group stands, nil for none.
+// take records the pause of a group, nil for none.
 func (p *pauses) take(group string, pause *inspect.Pause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,13 +48,9 @@ func (p *pauses) take(group string, pause *inspect.Pause) {
 	} else {
 		p.stand[group] = *pause
 	}
-	select {
-	case p.changed <- struct{}{}:
-	default:
-	}
 }
 
-// now returns the pauses that stand, once they are known, or when ctx is done.
+// now returns the pauses in force, when they are known, or when ctx is done.
 func (p *pauses) now(ctx context.Context) map[string]inspect.Pause {
 	ctx, cancel := context.WithTimeout(ctx, enough)
 	defer cancel()
@@ -67,8 +63,8 @@ func (p *pauses) now(ctx context.Context) map[string]inspect.Pause {
 	return maps.Clone(p.stand)
 }
 
-// withPauses adds to groups who paused them and why, and those of which nothing
-// is known but that they are paused, in the order of their names.
+// withPauses adds to groups who paused them and why, and the groups of which
+// only the pause is known, in the order of their names.
 func withPauses(groups []Group, stand map[string]inspect.Pause) []Group {
 	rest := maps.Clone(stand)
 	for i, g := range groups {
@@ -84,9 +80,6 @@ func withPauses(groups []Group, stand map[string]inspect.Pause) []Group {
 
 // neverLed is a group of which the store has no record.
 func neverLed(group string) Group { return Group{Group: group, Reason: leader.ReasonAbsent} }
-
-// absent reports whether the store has no record of the group.
-func (g Group) absent() bool { return g.Leader == "" && g.Reason == leader.ReasonAbsent }
 
 // withPause adds who paused the group and why, if it is paused.
 func (g Group) withPause(stand map[string]inspect.Pause) Group {

@@ -34,7 +34,7 @@ type VerifyCommand struct {
 	TermToken string `env:"LEADER_TOKEN" placeholder:"TOKEN" help:"The term's token; - reads it from the standard input. Best given as LEADER_TOKEN: what is on a command line, other users see."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (VerifyCommand) Help() string {
 	return `Asks whether a term is the one in the group's record and, if a token is given, whether it is that term's. Within leader run, the
 environment has both. It prints a word:
@@ -90,22 +90,23 @@ type Verdict struct {
 	// Verdict is current, stale, unknown or mismatch; of a proof valid,
 	// expired, future, stale or invalid.
 	Verdict string `json:"verdict"`
-	// Leader and CurrentTerm are those of the record; without a leader it is
-	// the last term. Of a proof they are its own, or the larger --min-term.
+	// Leader and CurrentTerm come from the record; without a leader CurrentTerm
+	// is the last term. For a proof they come from the proof, or from the
+	// larger --min-term.
 	Leader      string `json:"leader,omitempty"`
 	CurrentTerm uint64 `json:"current_term"`
-	// Until is when the proof ends, Audience whom it is for, Key the id of the
+	// Until is when the proof ends, Audience its recipient, Key the id of the
 	// key that signed it.
 	Until    *time.Time `json:"until,omitempty"`
 	Audience string     `json:"audience,omitempty"`
 	Key      string     `json:"key,omitempty"`
-	// Why says in words why a proof is refused.
+	// Why is the reason for which a proof is refused, in words.
 	Why string `json:"why,omitempty"`
 }
 
-// Run verifies the token. A verdict is printed and decides the status besides,
-// since scripts go by it (verify && act). Only what could not be judged is an
-// error.
+// Run verifies the token. A verdict is printed and also decides the status,
+// since scripts go by it (verify && act). Only a token that could not be judged
+// is an error.
 func (c VerifyCommand) Run(ctx context.Context, std app.Streams) error {
 	ask := c.ask
 	if c.Offline.Offline {
@@ -148,8 +149,8 @@ func (c VerifyCommand) ask(ctx context.Context, in io.Reader) (Verdict, error) {
 	return c.judge(ctx, s, st, token)
 }
 
-// judgeProof judges a proof, without a server. Of one that is refused nothing
-// is told but why: what it claims does not hold.
+// judgeProof judges a proof, without a server. For a refused proof only the
+// reason is returned: its claims do not hold.
 func (c VerifyCommand) judgeProof(_ context.Context, in io.Reader) (Verdict, error) {
 	verdict, s, why, err := c.Judge(c.Group, in)
 	v := Verdict{Group: c.Group, Verdict: verdict, CurrentTerm: c.MinTerm}
@@ -205,7 +206,7 @@ func (c VerifyCommand) print(w io.Writer, v Verdict) error {
 	return err
 }
 
-// describe says for people what the verdict goes by.
+// describe returns, for people, the basis of the verdict.
 func (v Verdict) describe() string {
 	switch {
 	case v.Why != "":

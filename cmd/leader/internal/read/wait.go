@@ -20,7 +20,7 @@ type WaitCommand struct {
 	Vacant bool   `help:"Until nobody leads."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (WaitCommand) Help() string {
 	return `Waits until somebody leads a group, and shows it as leader ls does. With --by it waits for one candidate, with --vacant
 until nobody leads: the leader has released, or its lease has run out. A group of which the bucket knows nothing is vacant. A
@@ -30,7 +30,7 @@ A record does not show whether its leader lives. So somebody counts as leading w
 the clocks of the server and of this host, or when the next renewal arrives. Where leaders cool down before they act
 (leader run --grace), one is waited for no longer: it leads as far as others can see.
 
-With -o json there is one object, that of leader ls.
+With -o json there is one object, as of leader ls.
 
 Exit status: 0; 1 if a signal ended it; 2 wrong usage; 5 if the bucket is missing or may not be read; 6 if it did not come to that within --timeout.
 
@@ -50,10 +50,9 @@ func (c WaitCommand) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run waits. It watches and does not ask now and then: what it waits for may
-// last for less than the time between two questions. Time that is up is an
-// error with what was there instead, for whoever reads the log of a script; a
-// signal is not.
+// Run waits. It watches and does not poll: the awaited state may last for less
+// than the time between two polls. Time that is up is an error with the state
+// instead, for readers of a script's log; a signal is not.
 func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
 	// ctx itself is left alone: that it is done means a signal.
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -99,8 +98,8 @@ type waiting struct {
 	fits    bool // what was waited for has come
 }
 
-// run takes what is seen until it fits. The end of ctx is no error here: Run
-// tells time that is up from a signal.
+// run takes observations until they fit. The end of ctx is not an error here:
+// Run distinguishes time that is up from a signal.
 func (w *waiting) run(ctx context.Context, seen <-chan observed) error {
 	for {
 		select {
@@ -115,13 +114,13 @@ func (w *waiting) run(ctx context.Context, seen <-chan observed) error {
 	}
 }
 
-// take takes in what the observer tells.
+// take records a report of the observer.
 //
-// That somebody holds the record is not enough: a leader that has died holds
-// it, too, until its lease runs out, and whoever waits is about to connect to
-// it. A renewal that arrives is proof. Until one does, the server is asked when
-// it stored the last one. Nobody is missed if it does not say: the next renewal
-// comes within a heartbeat.
+// A holder of the record is not enough: a leader that has died holds it, too,
+// until its lease runs out, and the caller is about to connect to it. A renewal
+// that arrives is proof. Until a renewal arrives, the server is asked when it
+// stored the last one. If the server does not report that, no leader is missed:
+// the next renewal comes within a heartbeat.
 func (w *waiting) take(ctx context.Context, x observed) {
 	if x.present {
 		return
@@ -139,9 +138,9 @@ func (w *waiting) take(ctx context.Context, x observed) {
 	}
 }
 
-// describe says what was there instead. A leader that does not renew is told
-// apart, since waiting for longer may be of no use: the record may be that of
-// another program.
+// describe returns the state instead of the awaited one. A leader that does not
+// renew is described separately, since waiting for longer may be of no use:
+// another program may have written the record.
 func (w *waiting) describe() string {
 	switch g := w.last; {
 	case g.Leader != "" && w.cmd.Vacant:

@@ -25,21 +25,21 @@ type WatchCommand struct {
 	Count      int    `short:"n" placeholder:"N" help:"End after so many lines."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (WatchCommand) Help() string {
 	return `Prints a line for each change of who leads, as the records show it: first who leads at present (event "present"), then "acquired"
 when a candidate takes the record, "vacant" when it is released, deleted or its lease has run out. Renewals are no
 changes. Changes in quick succession may be shown as one.
 
 With --advisories it prints the messages that candidates publish on leader-advisory.<bucket>.>, if they are made to: each transition of each
-candidate, with the same words as their logs. They say more and promise less: what was published while nobody
+candidate, with the same words as their logs. They contain more and promise less: what was published while nobody
 listened is in leader history alone.
 
 With --dev a leader changes every five seconds, so that there is something to see.
 
 With -o json there is one object a line: time, group, event, leader, term, address, since, renewed, reason, by, why, successor,
 correlation; with --advisories the message as it was sent. since and renewed are when the term began (or, of a vacancy, ended) and when
-its leader renewed last, as the record says by the clock of who wrote it; time is by the clock of this host.
+its leader renewed last, as the record shows by its writer's clock; time is by the clock of this host.
 
 Exit status: 0 when it is interrupted or has printed --count lines; 5 if the bucket is missing or may not be read.
 
@@ -81,8 +81,8 @@ func (c WatchCommand) Run(ctx context.Context, std app.Streams) error {
 	return observe(ctx, st, c.Pattern, std.Err, p.run)
 }
 
-// listen prints advisories. A message that cannot be read is told and does not
-// end it: anybody may publish there.
+// listen prints advisories. A message that cannot be read is reported and does
+// not end it: anybody may publish there.
 func (c WatchCommand) listen(ctx context.Context, s *app.Session, std app.Streams, p *printer) error {
 	var failure error
 	if s.Elsewhere() != nil {
@@ -114,9 +114,8 @@ type printer struct {
 	hidden func(leader.LeaderInfo) bool
 }
 
-// run prints what an observer tells. A group that is marked as gone is left out
-// of what is there at the beginning alone: that it is marked later, or returns,
-// is a change.
+// run prints the observer's reports. A group that is marked as gone is left out
+// of the initial state alone: a later mark, or its return, is a change.
 func (p *printer) run(ctx context.Context, seen <-chan observed) error {
 	for {
 		select {
@@ -159,12 +158,13 @@ type Change struct {
 	Leader  string `json:"leader,omitempty"`
 	Term    uint64 `json:"term,omitempty"`
 	Address string `json:"address,omitempty"`
-	// Since is when the term began or, of a vacancy, when that was written.
-	// Renewed is when the leader has written its record last. Both are what the
-	// record says, by its writer's wall clock; left out if it does not.
+	// Since is when the term started or, for a vacancy, when that was written.
+	// Renewed is when the leader has written its record last. Both come from
+	// the record, by its writer's wall clock; left out if the record lacks
+	// them.
 	Since   time.Time `json:"since,omitzero"`
 	Renewed time.Time `json:"renewed,omitzero"`
-	// Reason, By, Why and Successor say why nobody leads.
+	// Reason, By, Why and Successor explain why nobody leads.
 	Reason      leader.Reason `json:"reason,omitempty"`
 	By          string        `json:"by,omitempty"`
 	Why         string        `json:"why,omitempty"`
@@ -213,8 +213,8 @@ func lineOf(g Group, now time.Time) line {
 	return line{now, g.Group, event, g.Leader, g.Term, []string{since, change, why, told("successor ", g.Successor), g.Address}}
 }
 
-// lineOfAdvisory is what a candidate says of itself. One that does not lead
-// names whom it follows.
+// lineOfAdvisory is a candidate's report on itself. A candidate that does not
+// lead names the leader that it follows.
 func lineOfAdvisory(a advisory.Advisory) line {
 	who, term, led := a.Instance, a.Term, ""
 	// Only then: of one that leads or led, the term is its own.
@@ -244,8 +244,8 @@ type line struct {
 	rest  []string // what is not empty is separated by semicolons
 }
 
-// write writes the line in columns, so that the eye finds a group. What others
-// wrote must not steer the terminal.
+// write writes the line in columns, so that the eye finds a group. Text of
+// others must not steer the terminal.
 func (l line) write(w io.Writer) error {
 	who := l.who
 	if who == "" {

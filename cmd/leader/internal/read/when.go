@@ -8,7 +8,7 @@ import (
 
 // parseTime reads a time as people write it: RFC 3339, a date and time, a time
 // of the day, or how long ago. A length goes first, since none of the others
-// looks like one. What names no zone is in that of now, the user's.
+// looks like one. A time without a zone is in the zone of now, the user's.
 func parseTime(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(strings.TrimPrefix(s, "-")); err == nil && d >= 0 {
 		return now.Add(-d), nil
@@ -30,8 +30,8 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 }
 
 // timeOfDay is the latest instant that is no later than now at which clocks
-// showed that time. Nobody asks who will have led. The day before is computed
-// from the calendar: a day is not always 24 hours long.
+// showed that time. A question about the future makes no sense. The day before
+// is computed from the calendar: a day is not always 24 hours long.
 func timeOfDay(t, now time.Time) time.Time {
 	on := func(day int) time.Time {
 		return time.Date(now.Year(), now.Month(), day, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location())

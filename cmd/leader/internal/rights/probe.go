@@ -29,7 +29,7 @@ type Right struct {
 	stream string // what is published is stored in it, unless refused
 }
 
-// String says the right as a server's denial would.
+// String formats the right like a server's denial.
 func (r Right) String() string { return string(r.Verb) + " to " + r.Subject }
 
 // Has finds out whether the user of the connection has the right. An error
@@ -63,8 +63,8 @@ func Has(ctx context.Context, nc *nats.Conn, r Right) (bool, error) {
 // of a stream, and stay far below.
 const Impossible uint64 = 1 << 62
 
-// harmless is a message to the right's subject that has no effect, whoever
-// takes it in.
+// harmless is a message to the right's subject that has no effect, whichever
+// subscriber receives it.
 func harmless(r Right) *nats.Msg {
 	msg := nats.NewMsg(r.Subject)
 	if r.stream == "" {
@@ -77,7 +77,7 @@ func harmless(r Right) *nats.Msg {
 }
 
 // denies reports whether an error of a connection is a denial of the subject,
-// which stands in its text alone.
+// which only its text contains.
 func denies(err error, subject string) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), strconv.Quote(subject))
 }

@@ -8,12 +8,17 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/inspect"
 )
 
 // A Scope is a group of a bucket, and how it is reached.
 type Scope struct {
 	Bucket string
 	Group  string
+	// Instance is the InstanceID of the candidate. If it is empty, the rights to
+	// drains are tried under a made-up one.
+	Instance string
 	// API is the prefix of the requests to JetStream, which ends in a dot.
 	// Empty means $JS.API.
 	API string
@@ -25,9 +30,9 @@ type Scope struct {
 	Inbox string
 }
 
-// A Role is what somebody is to do in elections. A lack of Needs shows at once,
-// when the role is played. One of Helps may show only in an emergency, and is
-// what an examination is for.
+// A Role is a person's or program's task in elections. A lack of Needs shows
+// immediately, when the role is played. A lack of Helps may show only in an
+// emergency, and an examination has to find it.
 type Role struct {
 	Name string
 	// Of is what the role is played of; the group, if it is empty.
@@ -35,7 +40,7 @@ type Role struct {
 	// Needs are the rights without which the role cannot be played, Helps those
 	// without which it is played worse.
 	Needs, Helps []Right
-	// Lacks says what is worse without those of Helps.
+	// Lacks describes what is worse without the rights in Helps.
 	Lacks string
 	// Untried are rights that cannot be tried without harm.
 	Untried []Right
@@ -66,6 +71,24 @@ func (s Scope) request(subject string) Right { return Right{Verb: Publish, Subje
 // control is the key of the group's control record.
 func (s Scope) control() string { return "_ctl." + s.Group }
 
+// drain is the key at which operators drain the instance.
+func (s Scope) drain() string { return inspect.DrainKey(cmp.Or(s.Instance, "leader-doctor")) }
+
+// drains are the rights to drains that candidates and operators have in common.
+func (s Scope) drains() []Right { return []Right{s.read(s.drain()), s.write(s.drain())} }
+
+// anyInstance is the remedy, for a message, of rights that were tried under a
+// made-up InstanceID. Rights to the keys of certain instances are not found.
+func (s Scope) anyInstance() string {
+	if s.Instance != "" {
+		return ""
+	}
+	return " (rights to one InstanceID: --instance)"
+}
+
+// ran is the key at which leader run --once notes the group's last run.
+func (s Scope) ran() string { return "_ctl._ran." + s.Group }
+
 // write is the right to write a key. In a domain, or from another account, the
 // write goes through the API, whose prefix leads there.
 func (s Scope) write(key string) Right {
@@ -92,16 +115,16 @@ func (s Scope) watch(key string) Right {
 	return s.request("CONSUMER.CREATE.KV_" + s.Bucket + ".leader-doctor.$KV." + s.Bucket + "." + key)
 }
 
-// inbox is the right to receive answers. Without it every request is in vain,
-// and looks as if nobody answered.
+// inbox is the right to receive answers. Without it every request fails, and
+// looks as if nobody answered.
 func (s Scope) inbox() Right { return Right{Verb: Subscribe, Subject: s.Inbox + ".leader-doctor"} }
 
-// Roles are those of docs/operations.md. A test there holds the rights against
-// what elections need.
+// Roles are the roles of docs/operate/permissions.md. A test there compares the
+// rights with what elections need.
 func (s Scope) Roles() []Role {
 	observer := Role{
 		Name: "observer", Needs: []Right{s.watch(s.Group)},
-		Helps: []Right{s.read(s.Group), s.inbox(), s.InfoRight()}, Lacks: "learns the present state late",
+		Helps: []Right{s.read(s.Group), s.inbox(), s.InfoRight()}, Lacks: "learns the current state late",
 	}
 	if s.Republish == "" {
 		observer.Needs = append(observer.Needs, s.inbox())
@@ -111,24 +134,35 @@ func (s Scope) Roles() []Role {
 		Name: "viewer", Of: "every group", Needs: []Right{s.watch(">"), s.inbox()},
 		Helps: []Right{s.InfoRight()}, Lacks: "the server logs a denial each time",
 	}
-	if s.Republish != "" { // a consumer brings the present state
+	if s.Republish != "" { // a consumer delivers the current state
 		viewer.Needs = append(viewer.Needs, s.request("DIRECT.GET.KV_"+s.Bucket), s.read(s.Group))
 	}
+	candidate := Role{
+		Name: "candidate", Needs: []Right{s.write(s.Group), s.read(s.Group), s.read(s.control()), s.inbox()},
+		Helps: append([]Right{s.InfoRight(), s.watch(s.Group), s.watch(s.control())}, s.drains()...),
+		Lacks: "hears late, cools down before it leads, or cannot be drained" + s.anyInstance(),
+	}
+	if s.Republish != "" { // elsewhere the key is read, not watched
+		candidate.Helps = append(candidate.Helps, s.watch(s.drain()))
+	}
+	operator := Role{
+		Name: "operator", Needs: []Right{s.write(s.control()), s.read(s.Group), s.read(s.control()), s.inbox()},
+		Helps: append([]Right{s.InfoRight(), s.watch(s.Group)}, s.drains()...),
+		Lacks: "asks all the same and may not see why a leader left, or cannot drain" + s.anyInstance(),
+	}
+	scheduler := candidate
+	scheduler.Name = "scheduler"
+	scheduler.Needs = append(slices.Clone(candidate.Needs), s.write(s.control()), s.write(s.ran()), s.read(s.ran()))
+	scheduler.Helps = append(slices.Clone(candidate.Helps), s.watch(s.ran()))
 	return []Role{
-		{
-			Name: "candidate", Needs: []Right{s.write(s.Group), s.read(s.Group), s.read(s.control()), s.inbox()},
-			Helps: []Right{s.InfoRight(), s.watch(s.Group), s.watch(s.control())},
-			Lacks: "hears late, or cools down before it leads",
-		},
+		candidate,
+		scheduler,
 		observer,
 		viewer,
-		{
-			Name: "operator", Needs: []Right{s.write(s.control()), s.read(s.Group), s.read(s.control()), s.inbox()},
-			Helps: []Right{s.InfoRight(), s.watch(s.Group)}, Lacks: "asks all the same, and may not see why a leader left",
-		},
+		operator,
 		{
 			Name: "caretaker", Needs: []Right{s.write(s.Group), s.read(s.Group), s.read(s.control()), s.inbox()},
-			Helps: []Right{s.InfoRight(), s.watch(s.Group)}, Lacks: "ends a record all the same, and may wait for its lease in vain",
+			Helps: []Right{s.InfoRight(), s.watch(s.Group)}, Lacks: "ends a record all the same, and may wait for its lease without success",
 		},
 		{
 			Name: "admin", Of: fmt.Sprintf("bucket %q", s.Bucket), Needs: []Right{s.CreateRight(), s.InfoRight(), s.request("STREAM.UPDATE.KV_" + s.Bucket), s.inbox()},
@@ -163,7 +197,7 @@ func (t *Tester) Has(ctx context.Context, r Right) (bool, error) {
 }
 
 // Missing returns the rights that the user does not have. It tries all of them,
-// also after one that is missing: whoever grants rights wants the list.
+// also after a missing right: an administrator wants the whole list.
 func (t *Tester) Missing(ctx context.Context, all []Right) ([]Right, error) {
 	var failed error
 	missing := slices.DeleteFunc(slices.Clone(all), func(r Right) bool {

@@ -29,7 +29,7 @@ func (c Command) proofKey() (proof.Key, error) {
 }
 
 // prove keeps a file with a proof of the term of ctx until remove is called. It
-// returns when the first proof stands there. The program finds it from its
+// returns when the file has the first proof. The program finds it from its
 // first step on then.
 //
 // remove waits for the goroutine that writes, since a proof that was written
@@ -40,9 +40,9 @@ func (r *runner) prove(ctx context.Context) (file string, remove func(), err err
 	if err != nil {
 		return "", nil, err
 	}
-	// A directory with mode 0700: a proof is worth the leadership to whoever
-	// reads it, and the rename that replaces one needs a directory of ours.
-	// If this process is killed, the next one removes it.
+	// A directory with mode 0700: a proof is worth the leadership to any
+	// reader, and the rename that replaces one needs a private directory. If
+	// this process is killed, the next one removes it.
 	dir, err := tempdir.New("leader-proof-")
 	if err != nil {
 		return "", nil, err
@@ -69,9 +69,9 @@ func (r *runner) prove(ctx context.Context) (file string, remove func(), err err
 	}
 }
 
-// proofWriter returns what writes each proof. The first must be written, and
-// closes the channel. One that cannot be written later is tried again with the
-// next: until then those who are shown the old one refuse it.
+// proofWriter returns a function that writes each proof. The first must be
+// written, and closes the channel. A later proof that cannot be written is
+// tried again with the next: until then verifiers refuse the old one.
 func (r *runner) proofWriter(file string, written chan struct{}) func(string, time.Time) error {
 	begun := false
 	return func(text string, _ time.Time) error {

@@ -26,7 +26,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/clock"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/guard"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
-	"github.com/seed-ff2cb582/leader/inspect"
+	"github.com/seed-ff2cb582/leader/once"
 	"github.com/seed-ff2cb582/leader/proof"
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -40,8 +40,8 @@ const (
 
 // A runner runs the program in the terms of one candidate.
 //
-// Each group calls back on goroutines of its own, signals come from another,
-// and those of limit look beside them. mu orders what they decide: whether a
+// Each group calls back on separate goroutines, signals come from another, and
+// the goroutines of limit watch as well. mu orders what they decide: whether a
 // program may start (active and ending), and whether a term may begin (leads
 // and over). It is not held while anything waits, except for a fork. at is
 // atomic, not under mu, since called reads it with each renewal.
@@ -56,12 +56,13 @@ type runner struct {
 
 	parent  guard.Parent // of the program
 	session *app.Session
-	period  period        // of --once
-	keys    store.Watcher // the bucket
+	period  once.Period    // of --once
+	runs    *once.Register // of --once
+	keys    store.Watcher  // the bucket
 	// storedAt is the session's StoredAt.
-	storedAt func(ctx context.Context, key string) (time.Time, uint64, error)
-	seats    []*seat              // where it stands: one or, with --slots, one a slot
-	at       atomic.Pointer[seat] // where it leads, or did last
+	storedAt    func(ctx context.Context, key string) (time.Time, uint64, error)
+	candidacies []*candidacy              // where it campaigns: one candidacy or, with --slots, one per slot
+	at          atomic.Pointer[candidacy] // where it leads, or did last
 
 	result chan int    // the exit status, once
 	warned atomic.Bool // that others have other --slots
@@ -72,17 +73,16 @@ type runner struct {
 	mu     sync.Mutex
 	shells map[int]struct{}             // the processes of hooks and checks
 	active bool                         // a program runs
-	ending syscall.Signal               // we were told to end
-	leads  bool                         // a term has begun, and its end has not been seen to
+	ending syscall.Signal               // the signal that ends leader run
+	leads  bool                         // a term has started, and its end was not seen
 	over   bool                         // no term is to begin any more
 	late   bool                         // the period of --once is over
 	known  map[string]leader.LeaderInfo // who leads a group, if it is another
-	noted  []inspect.Run                // what this process has noted of --once, or may have
 }
 
-// run connects, takes its seats and takes part until the program, a signal or
-// the election ends it. What can be wrong with the command line, the key or the
-// program is found before it connects, since nobody may watch from then on.
+// run connects, takes its candidacies and takes part until the program, a signal or
+// the election ends it. Mistakes in the command line, the key or the program
+// are found before it connects, since nobody may watch from then on.
 func (c Command) run(signalled context.Context, path string, std app.Streams) error {
 	ctx := context.WithoutCancel(signalled) // the signals behind it are the program's
 	r := &runner{
@@ -105,8 +105,8 @@ func (c Command) run(signalled context.Context, path string, std app.Streams) er
 		return err
 	}
 	// The guard goes by when renewals left, not by the library's trust window:
-	// that says no at once when a term is given up, and the program needs what
-	// is left of the lease for its end.
+	// that closes immediately when a term is given up, and the program needs
+	// what is left of the lease for its end.
 	r.cfg.Hooks.PerElection = func(_ leader.Election, cfg leader.ElectionConfig) leader.Hooks {
 		return leader.Hooks{Call: func(call leader.Call) { r.called(cfg.Group, call) }}
 	}
@@ -129,22 +129,24 @@ func (c Command) run(signalled context.Context, path string, std app.Streams) er
 		return err
 	}
 	defer session.Close()
-	// What the program leaves behind then becomes our child, and is found.
+	// Processes that the program leaves behind then become our children, and
+	// are found.
 	if err := process.Adopt(); err != nil {
 		return err
 	}
 	r.parent.Reaper = process.NewSharedReaper()
 	defer r.parent.Reaper.Close()
-	all, seats, err := c.stand(session, r.cfg)
+	all, candidacies, err := c.stand(session, r.cfg)
 	if err != nil {
 		return err
 	}
 	if r.keys, err = keys(session); err != nil {
 		return err
 	}
-	r.session, r.storedAt, r.seats = session, session.StoredAt, seats
+	r.session, r.storedAt, r.candidacies = session, session.StoredAt, candidacies
+	r.runs = r.register(r.keys, r.storedAt)
 	r.limit(beside)
-	web.show(r.seats) // before the election starts, since a server of NATS may still be waited for
+	web.show(r.candidacies) // before the election starts, since a server of NATS may still be waited for
 	return r.elect(ctx, all)
 }
 
@@ -165,7 +167,7 @@ func (r *runner) checkEnd() error {
 		r.parent.NeedCgroup = r.parent.NeedCgroup || !r.c.AllowSetuid
 		return nil
 	}
-	// As a shell says of what it found and may not execute.
+	// Like a shell's error for a file that it found and may not execute.
 	if err := process.Refusal(becomes, why); !r.c.AllowSetuid {
 		r.say("%v", err)
 		return &app.ExitError{Code: guard.ExitCannotRun}
@@ -175,10 +177,10 @@ func (r *runner) checkEnd() error {
 }
 
 // connect connects to the store, unless leader run ends before that. A store
-// elsewhere than on NATS is waited for here, one on NATS by the election. What
-// is under way when leader run ends is left to end with the process, but for the
-// server of --dev: that is waited for, since its files would stay. Nor does
-// --try give it up.
+// elsewhere than on NATS is waited for here, one on NATS by the election. A
+// connection attempt that runs when leader run ends is left to end with the
+// process, but for the server of --dev: that is waited for, since its files
+// would stay. Nor does --try give it up.
 func (r *runner) connect(ctx context.Context) (*app.Session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -215,20 +217,20 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 	done := make(chan struct{})
 	defer close(done)
 
-	// A label that a killed process left behind would say leader until the
+	// A label that a killed process left behind would show leader until the
 	// first demotion. So it is set before anything can be won.
 	r.hook(ctx, r.c.Label, roleFollower, leader.Term{})
 	if err := r.awaitFit(ctx); err != nil {
 		return err
 	}
 	// With room for all: nobody takes a second one.
-	ended := make(chan error, len(r.seats))
-	for _, s := range r.seats {
+	ended := make(chan error, len(r.candidacies))
+	for _, s := range r.candidacies {
 		s.e.OnPromote(func(ctx context.Context, _ string) { r.lead(ctx, s) })
 		s.e.OnDemote(func() { r.left(s) })
 		s.e.OnLeaderChange(r.wait)
 	}
-	r.say("standing for %s as %q in %s", r.c.Group, r.cfg.InstanceID, r.session.Place())
+	r.say("campaigning for %s as %q in %s", r.c.Group, r.cfg.InstanceID, r.session.Place())
 	if err := all.Start(ctx); err != nil {
 		return err
 	}
@@ -237,7 +239,7 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 		defer stop()
 		go r.lookBeyond(beyond)
 	}
-	for _, s := range r.seats {
+	for _, s := range r.candidacies {
 		go func() {
 			select {
 			case <-s.e.Done():
@@ -246,8 +248,8 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 			}
 		}()
 	}
-	// What is left at the end is the release, which a server that is gone must
-	// not hold up. The hooks of the demotion come before it, and may take a
+	// Only the release remains at the end, and a server that is gone must not
+	// hold it up. The hooks of the demotion come before it, and may take a
 	// timeout each.
 	patience := 2 * r.c.Timeout
 	for _, hook := range []string{r.c.OnDemote, r.c.Label} {
@@ -260,13 +262,13 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 	case code := <-r.result: // the program has ended
 		result = &app.ExitError{Code: code}
 	case result = <-ended:
-		// The election has ended by itself. Whoever started leader run may start
-		// it again. With --slots the program may run in another slot: it is told
+		// The election has ended by itself. A supervisor may start leader run
+		// again. With --slots the program may run in another slot: it is asked
 		// to end before leader run does, since its guard would kill it at once.
 		patience += r.parent.Limits.Stop + r.parent.Limits.Margin
 	}
 	err := all.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: patience})
-	if err != nil && !errors.Is(err, result) { // main says that one
+	if err != nil && !errors.Is(err, result) { // main prints this error
 		r.say("%v", err)
 	}
 	return result
@@ -302,13 +304,13 @@ func (r *runner) awaitFit(ctx context.Context) error {
 	}
 }
 
-// heed takes signals in until stop is called. One that has ended the context
-// came before, and is not told again.
+// heed takes signals in until stop is called. A signal that has ended the
+// context came before, and is not delivered again.
 func (r *runner) heed(signalled context.Context) (stop func()) {
 	// With room, since Notify drops what nobody takes at once.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, guard.Signals()...)
-	// pass ends with this, not with a context: that of run carries no signal
+	// pass ends with this, not with a context: run's context carries no signal
 	// and is never done.
 	done := make(chan struct{})
 	go r.pass(signals, done)
@@ -325,9 +327,9 @@ func (r *runner) heed(signalled context.Context) (stop func()) {
 	}
 }
 
-// pass takes signals in until done. A goroutine of its own does: run waits for
-// the store, for the program's end and then for the release, and a signal is
-// not to wait for any of these.
+// pass takes signals in until done. It runs on a separate goroutine: run waits
+// for the store, for the program's end and then for the release, and a signal
+// is not to wait for any of these.
 func (r *runner) pass(signals <-chan os.Signal, done <-chan struct{}) {
 	for {
 		select {
@@ -374,7 +376,7 @@ func (r *runner) mayLead() bool {
 	return r.leads
 }
 
-// giveUp ends leader run with a status, unless a term has begun. It may be
+// giveUp ends leader run with a status, unless a term has started. It may be
 // called from any goroutine, and more than once.
 func (r *runner) giveUp(code int, why string) {
 	r.mu.Lock()
@@ -388,9 +390,9 @@ func (r *runner) giveUp(code int, why string) {
 	r.finish(code)
 }
 
-// finish ends leader run with a status. The first one stands. It does not wait:
-// a callback of the election calls it, and elect may be waiting for just that
-// callback.
+// finish ends leader run with a status. The first status is kept. It does not
+// wait: a callback of the election calls it, and elect may be waiting for just
+// that callback.
 func (r *runner) finish(code int) {
 	r.finished.Store(true)
 	select {
@@ -403,7 +405,7 @@ func (r *runner) finish(code int) {
 // whether it was there. It is over with the term, and once leader run ends.
 //
 // A term may end before its program begins, while a hook runs. The guard could
-// not tell: the lease lasts on, and is renewed until what the term has begun is
+// not notice: the lease lasts on, and is renewed until all work of the term is
 // over.
 func (r *runner) begin(ctx context.Context) bool {
 	r.mu.Lock()
@@ -414,8 +416,8 @@ func (r *runner) begin(ctx context.Context) bool {
 	return r.active
 }
 
-// end gives it back, and returns the signal by which we were told to end
-// meanwhile, if any.
+// end takes the permission to run back, and returns the signal that asked
+// leader run to end meanwhile, if any.
 //
 // A signal that came too late for the program is dropped. The one that runs
 // next was not meant, and may not have a handler yet.
@@ -435,7 +437,7 @@ func (r *runner) end() (told syscall.Signal) {
 // called takes in each renewal that was acknowledged, also while the work of a
 // term is being stopped.
 //
-// What comes late of another slot does not count: one is led at a time.
+// A late report of another slot does not count: one is led at a time.
 //
 // It runs on a goroutine of the election's, and does not wait. Renewals count
 // while the term is being stopped, since the program may need the time: without
@@ -454,7 +456,7 @@ func (r *runner) called(group string, c leader.Call) {
 // lead runs the program for one term. It is OnPromote, and the term is released
 // when it returns. So each path waits for ctx before it does: to return early
 // would leave a leader on whose host nothing runs.
-func (r *runner) lead(ctx context.Context, s *seat) {
+func (r *runner) lead(ctx context.Context, s *candidacy) {
 	term, _ := leader.TermFromContext(ctx)
 	s.term = term
 	if !r.mayLead() {
@@ -464,7 +466,7 @@ func (r *runner) lead(ctx context.Context, s *seat) {
 	r.at.Store(s)
 	// A RoleManager keeps to one slot in its own process. Two processes of one
 	// name would run the program twice on a host that may have room for one.
-	if slot := twin(ctx, r.keys, r.cfg.InstanceID, s, r.seats); slot != 0 {
+	if slot := twin(ctx, r.keys, r.cfg.InstanceID, s, r.candidacies); slot != 0 {
 		r.say("another process named %q runs the program in slot %d of %s: a host has one at the most (--id gives this one another name)",
 			r.cfg.InstanceID, slot, r.c.Group)
 		r.finish(app.ExitFailure)
@@ -477,8 +479,8 @@ func (r *runner) lead(ctx context.Context, s *seat) {
 	}
 	r.say("leading %s in term %d", s.group, term.Number)
 	if until := s.e.TrustUntil(); r.parent.Window.End(term.Correlation()) == 0 && !until.IsZero() {
-		// The claim's acknowledgement was lost, and a look at the record told
-		// that it stands.
+		// The claim's acknowledgement was lost, and a look at the record showed
+		// that it was stored.
 		r.parent.Window.Extend(term.Correlation(), r.parent.Clock.At(until.Add(-guard.Trust(r.cfg)))+int64(guard.Trust(r.cfg)))
 	}
 	r.hook(ctx, r.c.OnPromote, roleLeader, term)
@@ -500,10 +502,10 @@ func (r *runner) lead(ctx context.Context, s *seat) {
 	}
 }
 
-// wait tells those who look at a host on which nothing runs why. It is
-// OnLeaderChange. While this host leads a slot, who leads the others is no
-// reason for anything, and is not said. Nor is it while leader run ends: nothing
-// is waited for then, though a successor is heard of.
+// wait reports why nothing runs on this host. It is OnLeaderChange. While this
+// host leads a slot, the leaders of other slots are irrelevant, and are not
+// printed. Nothing is printed while leader run ends, either: it waits for
+// nothing then, though a successor is reported.
 func (r *runner) wait(info leader.LeaderInfo) {
 	r.mu.Lock()
 	r.known[info.Group] = info
@@ -522,8 +524,8 @@ func (r *runner) lookBeyond(ctx context.Context) {
 	_ = leader.ObserveFuncWithStore(ctx, r.keys, fmt.Sprintf("%s.%d", r.c.Group, r.c.Slots+1), leader.Observer{Renewed: r.compareSlots})
 }
 
-// compareSlots warns, once, of a leader that counts other slots: more hosts than
-// either says may run the program.
+// compareSlots warns, once, of a leader that counts other slots: more hosts
+// than either expects may run the program.
 func (r *runner) compareSlots(info leader.LeaderInfo) {
 	theirs := info.Meta[slotsKey]
 	if r.c.Slots < 2 || theirs == "" || theirs == strconv.Itoa(r.c.Slots) || r.warned.Swap(true) {
@@ -534,10 +536,10 @@ func (r *runner) compareSlots(info leader.LeaderInfo) {
 
 // once runs the program once, and reports whether it is to be started again.
 //
-// The order of the cases is the order of what binds. What cannot be run ends
-// leader run. A signal that told it to end goes before the end of the term. A
-// term that has ended needs no word to the election. Only then does the
-// program's own end count, and --on-exit.
+// The cases are ordered by precedence. A program that cannot be run ends leader
+// run. A signal to leader run takes precedence over the end of the term. A term
+// that has ended needs no notice to the election. Only then does the program's
+// own end count, and --on-exit.
 func (r *runner) once(ctx context.Context, term leader.Term) bool {
 	if !r.begin(ctx) {
 		<-ctx.Done()
@@ -552,7 +554,7 @@ func (r *runner) once(ctx context.Context, term leader.Term) bool {
 	if r.c.Once && !v.Late && (v.Broken || ctx.Err() != nil) {
 		// The run is noted, and the others stay away: a second start would be a
 		// second run.
-		r.say("%s is not begun again in this period", r.argv[0])
+		r.say("%s is not started again in this period", r.argv[0])
 		r.finish(ownStatus(v))
 	}
 	switch {
@@ -596,8 +598,8 @@ func ownStatus(v guard.Verdict) int {
 	return app.ExitFailure
 }
 
-// afterExit does what --on-exit says, and reports whether the program is to be
-// started again.
+// afterExit applies --on-exit, and reports whether the program is to be started
+// again.
 func (r *runner) afterExit(ctx context.Context, code int) bool {
 	r.say("%s ended with status %d", r.argv[0], code)
 	switch r.c.OnExit {
@@ -614,8 +616,8 @@ func (r *runner) afterExit(ctx context.Context, code int) bool {
 }
 
 // runProgram runs the program once, in ctx, the term's. It returns when nothing
-// is left of it, which may be long after ctx is done: whoever calls it may
-// release the term then.
+// is left of it, which may be long after ctx is done: the caller may release
+// the term then.
 func (r *runner) runProgram(ctx context.Context, term leader.Term) guard.Verdict {
 	own := r.told(term)
 	if r.c.ProofKey != "" {
@@ -646,7 +648,7 @@ func (r *runner) group() string {
 	return r.c.Group
 }
 
-// told returns what the program is told of its term, besides the variables of
+// told returns the variables of the program's term, without the variables of
 // the host.
 func (r *runner) told(term leader.Term) []string {
 	at := r.at.Load()
@@ -661,11 +663,11 @@ func (r *runner) told(term leader.Term) []string {
 }
 
 // environ returns the environment of the programs that a candidate starts, with
-// what is told of a term in place of what an outer leader run has told of its
-// own. Nothing below it does that: syscall.ForkExec passes on a name that is
-// there twice, and of two values C and Go take the first. A program would fence
-// with the number of the outer group's term. What is not told now goes, too: a
-// term that has no slot is in none of the outer one's.
+// the variables of a term in place of an outer leader run's variables. Nothing
+// below it does that: syscall.ForkExec passes on a name that is there twice,
+// and of two values C and Go take the first. A program would fence with the
+// number of the outer group's term. Variables that are not set now are removed,
+// too: a term without a slot must not show the outer slot.
 func (r *runner) environ(told []string) []string {
 	names := map[string]bool{
 		"LEADER_TERM": true, "LEADER_TOKEN": true, "LEADER_SLOT": true, "LEADER_SLOTS": true, "LEADER_PROOF_FILE": true, "LEADER_ROLE": true,
@@ -684,7 +686,7 @@ func (r *runner) environ(told []string) []string {
 // left follows the end of a term and of its program. It is OnDemote: the
 // election calls it when lead has returned, so that the hooks find the program
 // gone, and releases the record after it.
-func (r *runner) left(s *seat) {
+func (r *runner) left(s *candidacy) {
 	r.say("leading no more: %s", s.e.Status().Reason)
 	// Last, so that giveUp does not end leader run amid the hooks.
 	defer func() {
@@ -693,7 +695,7 @@ func (r *runner) left(s *seat) {
 		late := r.late
 		r.mu.Unlock()
 		// giveUp has refused the end of the period while the term lasted. A
-		// host that has begun the program has its exit status already.
+		// host that has started the program has its exit status already.
 		if late && !r.finished.Load() {
 			r.giveUp(exitTaken, periodOver)
 		}
@@ -703,8 +705,8 @@ func (r *runner) left(s *seat) {
 	r.hook(context.Background(), r.c.Label, roleFollower, leader.Term{})
 }
 
-// say tells the user. Standard output is the program's alone, so that a pipe
-// gets nothing else. Text of others must not steer the terminal.
+// say prints for the user. Standard output is the program's alone, so that a
+// pipe gets nothing else. Text of others must not steer the terminal.
 func (r *runner) say(format string, args ...any) {
 	for line := range strings.Lines(fmt.Sprintf("leader: "+format+"\n", app.Worded(args)...)) {
 		fmt.Fprintln(r.err, output.Printable(strings.TrimSuffix(line, "\n")))

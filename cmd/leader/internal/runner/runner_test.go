@@ -27,8 +27,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// An election that ends by itself stands no more. Then leader run ends, so that
-// whoever looks after it starts it again, and does not wait for ever.
+// An election that ends by itself is over. Then leader run ends, so that its
+// supervisor starts it again, and does not wait for ever.
 func TestRunEndsWithItsElection(t *testing.T) {
 	cfg := leader.ElectionConfig{
 		Group: "g", InstanceID: "a", TTL: time.Minute, HeartbeatInterval: time.Second,
@@ -41,7 +41,7 @@ func TestRunEndsWithItsElection(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	r := &runner{c: &Command{}, cfg: cfg, session: &app.Session{}, seats: []*seat{{e: e, group: "g"}}, known: make(map[string]leader.LeaderInfo), err: &said, result: make(chan int, 1), shells: make(map[int]struct{})}
+	r := &runner{c: &Command{}, cfg: cfg, session: &app.Session{}, candidacies: []*candidacy{{e: e, group: "g"}}, known: make(map[string]leader.LeaderInfo), err: &said, result: make(chan int, 1), shells: make(map[int]struct{})}
 	ended := make(chan error, 1)
 	go func() { ended <- r.elect(t.Context(), e) }()
 	select {
@@ -49,7 +49,7 @@ func TestRunEndsWithItsElection(t *testing.T) {
 		if !errors.Is(err, leader.ErrPanicked) {
 			t.Error(err)
 		}
-		if strings.Count(said.String(), "\n") != 1 { // for whom it stands
+		if strings.Count(said.String(), "\n") != 1 { // the groups of its candidates
 			t.Errorf("%q", said.String())
 		}
 	case <-time.After(time.Minute):
@@ -58,9 +58,9 @@ func TestRunEndsWithItsElection(t *testing.T) {
 	}
 }
 
-// A signal that comes before leader run asks for them has ended the context, and
-// is not told again. Whoever sent it would wait for nothing, and reads from the
-// exit status which one it was.
+// A signal that comes before leader run asks for them has ended the context,
+// and is not delivered again. Its sender would wait without success, and reads
+// the signal from the exit status.
 func TestASignalBeforeAnythingElseEndsIt(t *testing.T) {
 	for name, early := range map[string]struct {
 		cause error
@@ -102,7 +102,7 @@ func (b both) StopWithContext(ctx context.Context, opts leader.StopOptions) erro
 }
 
 // With --slots the program may run in another slot than that whose election
-// ended by itself. It is told to end, as at any other end, before leader run
+// ended by itself. It is asked to end, as at any other end, before leader run
 // leaves: its guard would kill it at once.
 func TestNoSlotIsLeftWhenTheElectionOfAnotherHasEnded(t *testing.T) {
 	st := memstore.New()
@@ -126,7 +126,7 @@ func TestNoSlotIsLeftWhenTheElectionOfAnotherHasEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		all[i], r.cfg = e, cfg
-		r.seats = append(r.seats, &seat{e: e, group: group, slot: i + 1})
+		r.candidacies = append(r.candidacies, &candidacy{e: e, group: group, slot: i + 1})
 	}
 	if err := r.elect(t.Context(), all); !errors.Is(err, leader.ErrPanicked) {
 		t.Error(err)
@@ -139,7 +139,7 @@ func TestNoSlotIsLeftWhenTheElectionOfAnotherHasEnded(t *testing.T) {
 	}
 }
 
-// A run that was noted has not been begun if its term ended before the program
+// A run that was noted has not started if its term ended before the program
 // started. The note is seen again then: with each other change of the control
 // record, and when the watch is connected again.
 func TestARunThatThisHostNotedItselfDoesNotEndIt(t *testing.T) {
@@ -147,48 +147,48 @@ func TestARunThatThisHostNotedItselfDoesNotEndIt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, c := memstore.New(), &Command{Once: true, Group: "g"}
 			c.Timeout = time.Second
-			r := &runner{
-				c: c, cfg: leader.ElectionConfig{InstanceID: "a"}, keys: s, storedAt: untold,
-				err: io.Discard, result: make(chan int, 1),
-			}
+			r := &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "a"}, err: io.Discard, result: make(chan int, 1)}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			r.beginPeriod(ctx)
+			r.runs = r.register(s, untold)
 			r.limit(ctx)
-			by := r
+			noter := r.runs
 			if !own {
-				by = &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "b"}, keys: s, storedAt: untold, period: r.period}
+				other := &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "b"}, period: r.period}
+				noter = other.register(s, untold)
 			}
 			if !r.mayLead() {
 				t.Fatal("no term begins")
 			}
-			if before, err := by.note(ctx, leader.Term{Number: 7}); before != nil || err != nil {
-				t.Fatalf("noted before by %+v, error %v", before, err)
+			if by, err := noter.Note(ctx, 7); by != nil || err != nil {
+				t.Fatalf("noted before by %+v, error %v", by, err)
 			}
-			synctest.Wait() // for what the watch says of it, which does not count in a term
+			synctest.Wait() // for the watch's report, which does not count in a term
 			r.leads = false
-			key := inspect.ControlKey("g")
-			e, err := s.Get(ctx, key)
-			if err == nil {
-				_, err = s.CompareAndSwap(ctx, store.Write{Key: key, Expected: e.Revision, Value: e.Value})
-			}
-			if err != nil {
-				t.Fatal(err)
+			for _, key := range []string{inspect.RanKey("g"), inspect.ControlKey("g")} {
+				e, err := s.Get(ctx, key)
+				if err == nil {
+					_, err = s.CompareAndSwap(ctx, store.Write{Key: key, Expected: e.Revision, Value: e.Value})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
 			}
 			synctest.Wait()
 			if got := len(r.result); got != want {
 				t.Errorf("noted by itself: %v; it ends: %d, want %d", own, got, want)
 			}
 			// It may lead again, and does begin the run then.
-			if before, err := r.note(ctx, leader.Term{Number: 8}); (before == nil) != own || err != nil {
-				t.Errorf("noted by itself: %v; in the next term before by %+v, error %v", own, before, err)
+			if by, err := r.runs.Note(ctx, 8); (by == nil) != own || err != nil {
+				t.Errorf("noted by itself: %v; in the next term before by %+v, error %v", own, by, err)
 			}
 		})
 	}
 }
 
-// What is sent to a program is not for the one that runs next, which may not
-// have a handler yet.
+// A signal to a program is not for the one that runs next, which may not have a
+// handler yet.
 func TestASignalOfBeforeDoesNotReachTheNextProgram(t *testing.T) {
 	r := &runner{result: make(chan int, 1), parent: guard.Parent{Passing: make(chan syscall.Signal, 16)}}
 	if !r.begin(t.Context()) {
@@ -196,7 +196,7 @@ func TestASignalOfBeforeDoesNotReachTheNextProgram(t *testing.T) {
 	}
 	r.receive(syscall.SIGUSR1) // which its guard was too late to take
 	if told := r.end(); told != 0 || !r.begin(t.Context()) {
-		t.Fatalf("told to end by signal %d", told)
+		t.Fatalf("asked to end by signal %d", told)
 	}
 	if got := len(r.parent.Passing); got != 0 {
 		t.Errorf("%d signals of before", got)
@@ -207,7 +207,7 @@ func TestASignalOfBeforeDoesNotReachTheNextProgram(t *testing.T) {
 	}
 }
 
-// What ends leader run ends the term, too, a moment later.
+// The end of leader run ends the term, too, a moment later.
 func TestNoProgramBeginsOnceLeaderRunEnds(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -221,9 +221,9 @@ func TestNoProgramBeginsOnceLeaderRunEnds(t *testing.T) {
 	}
 }
 
-// Who reads that a host waits takes it for one that may lead again. Its
-// successor is heard of while it ends.
-func TestAHostThatEndsDoesNotSayThatItWaits(t *testing.T) {
+// A reader of "waits" expects a host that may lead again. Its successor is
+// reported while it ends.
+func TestEndingHostDoesNotReportThatItWaits(t *testing.T) {
 	var said strings.Builder
 	r := &runner{
 		c:   &Command{},
@@ -237,14 +237,14 @@ func TestAHostThatEndsDoesNotSayThatItWaits(t *testing.T) {
 	r.finish(0)
 	r.wait(leader.LeaderInfo{Group: "g", ID: "b", Term: 8})
 	if said.Len() > 0 {
-		t.Errorf("it has ended, and says %q", said.String())
+		t.Errorf("it has ended, and prints %q", said.String())
 	}
 }
 
-// What a guard that was killed has left is ended, and not the program by which
-// a store's client gets its credentials: the term's release needs those.
-func TestWhatALibraryStartsIsNoneOfTheProgram(t *testing.T) {
-	r := &runner{shells: make(map[int]struct{}), session: new(app.Session)}
+// The leftovers of a killed guard are ended, and not the program by which a
+// store's client gets its credentials: the term's release needs those.
+func TestProcessOfALibraryDoesNotBelongToTheProgram(t *testing.T) {
+	r := &runner{shells: make(map[int]struct{})}
 	for library, attr := range map[bool]*syscall.SysProcAttr{true: nil, false: {Setsid: true}} {
 		cmd := exec.CommandContext(t.Context(), "cat")
 		cmd.SysProcAttr = attr

@@ -13,15 +13,15 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
 )
 
-// The roles that hooks are told of.
+// The roles that hooks are given.
 const (
 	roleLeader   = "leader"
 	roleFollower = "follower"
 )
 
-// hook runs a shell command of the user's. What goes wrong with it is reported
-// and changes nothing. A label that cannot be set must not keep a program from
-// running, nor a lease from being released: hence also the timeout.
+// hook runs a shell command of the user's. A failure is reported and changes
+// nothing. A label that cannot be set must not keep a program from running, nor
+// a lease from being released: hence also the timeout.
 func (r *runner) hook(ctx context.Context, command, role string, term leader.Term) {
 	if command == "" {
 		return
@@ -38,7 +38,7 @@ func (r *runner) hook(ctx context.Context, command, role string, term leader.Ter
 }
 
 // check runs the health check. It is the candidate.Shell of --check, which the
-// election calls on a goroutine of its own and bounds by ctx.
+// election calls on a separate goroutine and bounds by ctx.
 func (r *runner) check(ctx context.Context, command string) error {
 	return r.shell(ctx, command, r.c.Environ())
 }
@@ -99,15 +99,14 @@ func failure(status syscall.WaitStatus) error {
 	}
 }
 
-// aside reports whether a process is that of a hook or a check, the server of
-// --dev, or one that a library has started, such as the program by which the
-// client of a store gets its credentials. The candidate is a subreaper and
-// kills every process below it that no guard has ended. A health check that
-// happens to run then is not one of those, nor is what the release of the term
-// needs.
+// aside reports whether a process belongs to a hook or a check, or one that a
+// library has started, such as the program by which the client of a store gets
+// its credentials. The candidate is a subreaper and kills every process below
+// it that no guard has ended. A health check that happens to run then must
+// live, and so must processes that the term's release needs.
 func (r *runner) aside(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, ok := r.shells[pid]
-	return ok || r.session.Began(pid) || process.InOwnGroup(pid)
+	return ok || process.InOwnGroup(pid)
 }

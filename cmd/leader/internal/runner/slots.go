@@ -17,8 +17,8 @@ import (
 // record that is watched and, once led, renewed.
 const maxSlots = 1000
 
-// A seat is one election that leader run takes part in.
-type seat struct {
+// A candidacy is one election that leader run takes part in.
+type candidacy struct {
 	e     leader.Election
 	group string
 	slot  int         // from 1; 0 without --slots
@@ -48,10 +48,10 @@ func withSlots(meta map[string]string, slots int) map[string]string {
 
 // twin returns the slot in which another process leads under the name of this
 // one, and keeps its lease, or 0. A record that an earlier process of this host
-// left behind is waited for until its lease has run out. Only renewals tell the
-// two apart.
-func twin(ctx context.Context, st store.Store, id string, mine *seat, seats []*seat) int {
-	for _, s := range seats {
+// left behind is waited for until its lease has run out. Only renewals
+// distinguish the two.
+func twin(ctx context.Context, st store.Store, id string, mine *candidacy, candidacies []*candidacy) int {
+	for _, s := range candidacies {
 		if s != mine && renews(ctx, st, id, s.group) {
 			return s.slot
 		}

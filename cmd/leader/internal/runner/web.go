@@ -76,21 +76,21 @@ func (w *endpoint) probe(rw http.ResponseWriter, r *http.Request) {
 }
 
 // show serves the elections. With --slots, /leader?group=GROUP.1 asks for one.
-func (w *endpoint) show(seats []*seat) {
+func (w *endpoint) show(candidacies []*candidacy) {
 	if w != nil {
-		all := probes(seats)
+		all := probes(candidacies)
 		w.probes.Store(&all)
 	}
 }
 
 // probes answers for one election, or for all slots as for the roles of one
 // instance.
-func probes(seats []*seat) http.Handler {
-	if len(seats) == 1 {
-		return probe.Handler(seats[0].e, probe.Options{})
+func probes(candidacies []*candidacy) http.Handler {
+	if len(candidacies) == 1 {
+		return probe.Handler(candidacies[0].e, probe.Options{})
 	}
 	all := make(map[string]leader.Election)
-	for _, s := range seats {
+	for _, s := range candidacies {
 		all[s.group] = s.e
 	}
 	return probe.HandlerOf(func() map[string]leader.Election { return all }, probe.Options{})

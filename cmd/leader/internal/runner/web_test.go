@@ -13,8 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
 )
 
-// Each connection takes a descriptor, and without one left no program starts.
-// One that has asked, and asks no more, makes room.
+// Each connection takes a descriptor, and without one left no program starts. A
+// connection without further requests is closed to make room.
 func TestConnectionsThatAskNothingMoreDoNotPileUp(t *testing.T) {
 	var said strings.Builder
 	if _, err := openWeb(t.Context(), "127.0.0.1:0", web.Hosts{}, new(leader.ElectionConfig), &said); err != nil {

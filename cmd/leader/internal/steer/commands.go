@@ -15,11 +15,11 @@ const results = `
 --timeout bounds the whole command, without the time in which it waits for your answer.
 
 Fields of -o json: operation, group, by, why, outcome, from (id, term, address), to (likewise), reason (why the
-leader's record says it left), drain_ms (from the request until the leader had left), gap_ms (how long nobody led). The outcome
+leader's record states that it left), drain_ms (from the request until the leader had left), gap_ms (how long nobody led). The outcome
 is done, filed (--no-wait), withdrawn, nothing-asked, or how it ended otherwise: other-successor, term-over, no-leader, timeout, broken-off (by a signal, or since the record cannot be read any more).
 
 Exit status: 0 done; 1 another than the successor leads, the term ended otherwise, or the question was not answered with
-yes; 2 wrong usage, also without --yes where nobody can be asked; 4 nobody leads, or no candidate of that name stands; 5 a permission is missing, or the bucket, and the message names it; 6 no
+yes; 2 wrong usage, also without --yes where nobody can be asked; 4 nobody leads, or no candidate of that name campaigns; 5 a permission is missing, or the bucket, and the message names it; 6 no
 effect in time.`
 
 // StepDownCommand asks the leader to leave.
@@ -29,9 +29,9 @@ type StepDownCommand struct {
 	Withdraw bool `help:"Take back a request, of step-down or transfer, that the leader has not obeyed yet."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (StepDownCommand) Help() string {
-	return `Asks the leader of a group to stop its work and release. It stands back then, until another has led. The
+	return `Asks the leader of a group to stop its work and release. It then does not campaign until another has led. The
 request is meant for the term that leads now, and no later one obeys it.
 
 A leader that has died or is cut off cannot obey: its lease runs out, and another takes over.` + results + `
@@ -61,10 +61,10 @@ type TransferCommand struct {
 	Force bool   `help:"Ask also if others answer the roll call and that candidate does not."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (TransferCommand) Help() string {
 	return `Asks the leader of a group to stop its work and hand over to a candidate. The others give that one a head
-start; if it is not there, one of them leads, later. So the candidates are asked first who stands: if some answer and
+start; if it is not there, one of them leads, later. So the candidates are asked first which of them campaign: if some answer and
 that one does not, nothing is asked for without --force. leader get GROUP shows them. A candidate that leads already is
 left to lead, and the outcome is nothing-asked. leader step-down --withdraw takes back what the leader has not obeyed yet.` + results + `
 
@@ -94,7 +94,7 @@ func (c TransferCommand) Run(ctx context.Context, std app.Streams) error {
 // PauseCommand keeps everybody from leading.
 type PauseCommand struct{ Flags }
 
-// Help says what the command does.
+// Help describes the command.
 func (PauseCommand) Help() string {
 	return `Keeps every candidate of a group from leading until leader resume, also those that start later and after a
 restart of everything. The leader stops its work and releases. A group of which nothing is known yet can be paused, too.
@@ -117,10 +117,10 @@ func (c PauseCommand) Run(ctx context.Context, std app.Streams) error {
 // ResumeCommand ends a pause.
 type ResumeCommand struct{ Flags }
 
-// Help says what the command does.
+// Help describes the command.
 func (ResumeCommand) Help() string {
 	return `Ends the pause of a group, and returns when somebody leads it. Nothing of a pause is kept when it has ended: --by and
---why stand in what this command prints, and nowhere else.` + results + `
+--why appear in what this command prints, and nowhere else.` + results + `
 
 Examples:
   leader resume billing --dev

@@ -21,7 +21,7 @@ type desk struct {
 	session *app.Session
 	control *leader.Control
 	until   time.Time // the end of --timeout, which a question to the user puts off
-	force   bool      // a successor of whom nothing is known is asked for, too
+	force   bool      // an unknown successor is requested, too
 }
 
 // say prints one line for the user. Text of others in it must not steer the
@@ -70,10 +70,10 @@ func (d *desk) replace(ctx context.Context, r leader.Request) error {
 	case s.Leader.ID == r.Successor:
 		return d.leadsAlready(r, s.Leader)
 	}
-	// What is confirmed is said of this term: another that begins meanwhile is
-	// not asked.
+	// The user confirms a request for this term: a later term is not asked to
+	// end.
 	r.Term = s.Leader.Term
-	then := "It stands back until another has led."
+	then := "It does not campaign until another has led."
 	if r.Op == leader.OpTransfer {
 		// Before the question, so that nobody confirms what is refused then.
 		if err := d.stands(ctx, r.Successor); err != nil {
@@ -96,8 +96,8 @@ func (d *desk) leadsAlready(r leader.Request, info leader.LeaderInfo) error {
 	return d.report(leader.Handover{Request: r, From: info, To: info}, outcomeNothing)
 }
 
-// stands refuses a successor who does not answer the roll call where others do:
-// a name that nobody has would cost the group its leader. Where nobody answers,
+// stands refuses a successor that does not answer the roll call where others
+// do: a mistyped name would cost the group its leader. Where nobody answers,
 // nothing is known: not every candidate does, and not every operator may ask.
 func (d *desk) stands(ctx context.Context, id string) error {
 	if d.force {
@@ -109,7 +109,7 @@ func (d *desk) stands(ctx context.Context, id string) error {
 		all, err := d.session.RollCall(ctx, d.flags.Group)
 		cancel()
 		if err != nil || len(all) == 0 {
-			return nil //nolint:nilerr // a user without the right is told nothing
+			return nil //nolint:nilerr // a user without the right gets no message
 		}
 		names = nil
 		for _, c := range all {
@@ -137,8 +137,8 @@ func listed(names []string) string {
 }
 
 // pause keeps everybody from leading. It names no term, unlike replace: it is
-// meant for whoever leads, and for all who would. A group that is paused
-// already stays so in the first name, and the user is told in which.
+// meant for the leader, and for all candidates. A group that is paused already
+// stays so in the first name, and the user is shown which.
 func (d *desk) pause(ctx context.Context) error {
 	s, err := d.led(ctx, d.flags.Timeout/2)
 	if err != nil {
@@ -158,8 +158,8 @@ func (d *desk) pause(ctx context.Context) error {
 	return d.ask(ctx, leader.Request{Op: leader.OpPause}, s)
 }
 
-// resume ends a pause. That there is none is no error: what is wanted is so
-// already, and a script may be repeated.
+// resume ends a pause. Resuming a group that is not paused is a no-op, so that
+// scripts can be rerun.
 func (d *desk) resume(ctx context.Context) error {
 	s, err := d.led(ctx, d.flags.Timeout/2)
 	if err != nil {
@@ -195,7 +195,7 @@ func (d *desk) ask(ctx context.Context, r leader.Request, before leader.ControlS
 	// Ask looks at the group once more before it writes, since the answer of
 	// confirm may have taken long.
 	h, err := d.control.Ask(ctx, r)
-	// h says nothing then, and a report would look like an effect.
+	// h is empty then, and a report would look like an effect.
 	if !h.Filed && notFiled(err) {
 		return err
 	}
@@ -219,11 +219,11 @@ func notFiled(err error) bool {
 	return false
 }
 
-// tell says in words what came of a request.
+// tell reports the outcome of a request in words.
 func (d *desk) tell(h leader.Handover, err error) {
 	switch group := d.flags.Group; {
 	case err != nil && h.To.ID == "":
-		// The error says it.
+		// The error contains it.
 	case h.Request.Op == leader.OpPause:
 		d.say("Group %q is paused, and nobody leads it.", group)
 	case h.Gap == 0:
@@ -241,7 +241,7 @@ func (d *desk) explain(h leader.Handover, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	// The group answered, or there is nothing that still stands.
+	// The group answered, or no request is left.
 	case !unseen, h.Request.Op == leader.OpResume:
 		return err
 	case h.Request.Op == leader.OpPause:
@@ -249,17 +249,17 @@ func (d *desk) explain(h leader.Handover, err error) error {
 	case h.Vacancy.Group != "":
 		return err // the leader has gone: there is nothing to take back
 	}
-	return fmt.Errorf("%w (it stands until that term ends; leader step-down %s --withdraw takes it back)", err, d.flags.Group)
+	return fmt.Errorf("%w (it stays in force until that term ends; leader step-down %s --withdraw withdraws it)", err, d.flags.Group)
 }
 
 // noTerm is the number of no term: revisions stay below it for two centuries
 // (natsstore.EnsureBucket).
 const noTerm = 1 << 53
 
-// withdraw puts a request that is meant for no term in the place of the one
-// that stands. There is one place for a request, and no way to delete what
-// stands in it: so another that nobody can obey takes it. The leader may be
-// obeying the first one at that moment, which the last words say.
+// withdraw replaces the current request by a request that is meant for no term.
+// There is one place for a request, and no way to delete it: so a request that
+// nobody can obey replaces it. The leader may be obeying the first request at
+// that moment, which the last message states.
 func (d *desk) withdraw(ctx context.Context) error {
 	s, err := d.state(ctx)
 	if err != nil {
@@ -275,12 +275,12 @@ func (d *desk) withdraw(ctx context.Context) error {
 	if err := d.confirm(ctx, "Takes back the request %s that %q made of %s%s.", p.Op, p.By, who(s.Leader), reason(p.Why)); err != nil {
 		return err
 	}
-	// The question may have stood for long.
+	// The question may have waited for long.
 	switch s, err = d.state(ctx); {
 	case err != nil:
 		return err
 	case s.Pending != p && s.Pending.Op != "":
-		return fmt.Errorf("leader: another request stands now: %s, which %q made%s; it is not taken back", s.Pending.Op, s.Pending.By, reason(s.Pending.Why))
+		return fmt.Errorf("leader: another request is in force now: %s, which %q made%s; it is not withdrawn", s.Pending.Op, s.Pending.By, reason(s.Pending.Why))
 	}
 	ctx, cancel := context.WithDeadline(ctx, d.until)
 	defer cancel()
@@ -301,8 +301,8 @@ func reason(why string) string {
 	return fmt.Sprintf(" (%q)", why)
 }
 
-// vacancy says why nobody leads. Who asked for it, and why, is what a second
-// operator needs to know.
+// vacancy describes why nobody leads. A second operator needs to know by whose
+// request, and why.
 func (d *desk) vacancy(info leader.LeaderInfo) string {
 	switch {
 	case info.Reason == leader.ReasonAbsent:

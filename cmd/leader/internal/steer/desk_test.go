@@ -47,7 +47,7 @@ func direct(st store.Store) store.Store { return st }
 // Every user who may write a group's records chooses these words.
 func TestNothingThatOthersWroteSteersTheTerminal(t *testing.T) {
 	d, _ := led(t, func(st store.Store) store.Store {
-		m := st.(*memstore.Store) //nolint:errcheck,forcetypeassert // it is that of led
+		m := st.(*memstore.Store) //nolint:errcheck,forcetypeassert // it is led's store
 		m.Put(inspect.ControlKey("reports"), []byte(`{"op":"\u001b[2J","term":1,"by":"\u009b2J","reason":"\u001b[1m"}`))
 		return st
 	})
@@ -72,7 +72,7 @@ func TestNothingThatOthersWroteSteersTheTerminal(t *testing.T) {
 	}
 }
 
-// The question whether to take a request back may stand for long. Another's
+// The question whether to take a request back may wait for long. Another's
 // request that has come meanwhile is not the one that was shown.
 func TestAnotherRequestThanTheOneThatWasShownIsNotTakenBack(t *testing.T) {
 	d, _ := led(t, direct)
@@ -96,7 +96,7 @@ func TestAnotherRequestThanTheOneThatWasShownIsNotTakenBack(t *testing.T) {
 			t.Errorf("left %q: %v", c.left, err)
 		}
 		if s, err := d.control.State(t.Context(), "reports"); err != nil || s.Pending.Why != c.left {
-			t.Errorf("%v, %+v stands, not %q", err, s.Pending, c.left)
+			t.Errorf("%v, %+v is pending, not %q", err, s.Pending, c.left)
 		}
 	}
 }
@@ -106,7 +106,7 @@ type answers func() string
 
 func (a answers) Read(p []byte) (int, error) { return copy(p, a()), nil }
 
-// Who interrupts the command is told, too, how the request is taken back.
+// A user who interrupts the command also learns how to take the request back.
 func TestASignalLeavesTheWayToTakeARequestBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, state := led(t, direct)
@@ -145,7 +145,7 @@ func (c *closing) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 // Of a request that is stored there is a report, whatever comes of it, and the
 // way to take it back.
 func TestARequestWhoseEffectCannotBeSeenIsReported(t *testing.T) {
-	for op, undone := range map[leader.Operation]string{leader.OpStepDown: "--withdraw takes it back", leader.OpPause: "leader resume reports takes the pause back"} {
+	for op, undone := range map[leader.Operation]string{leader.OpStepDown: "--withdraw withdraws it", leader.OpPause: "leader resume reports takes the pause back"} {
 		t.Run(string(op), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d, state := led(t, func(st store.Store) store.Store { return &closing{Store: st} })
@@ -168,7 +168,7 @@ func TestARequestWhoseEffectCannotBeSeenIsReported(t *testing.T) {
 	}
 }
 
-func TestOfARequestThatIsNotStoredThereIsNoReport(t *testing.T) {
+func TestUnstoredRequestIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &closing{Store: memstore.New()}
 		st.closed.Store(true)

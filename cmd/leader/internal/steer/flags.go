@@ -48,7 +48,7 @@ func (f Flags) Validate() error {
 // yes would steer by accident.
 func (f Flags) run(ctx context.Context, std app.Streams, name string, work func(context.Context, *desk) error) error {
 	if !f.Yes && !isTerminal(std) {
-		return fmt.Errorf("%w: --yes: is required where nobody can be asked (the standard input is no terminal)", app.ErrUsage)
+		return fmt.Errorf("%w: --yes: is required where nobody can be asked (the standard input is not a terminal)", app.ErrUsage)
 	}
 	began := time.Now()
 	s, err := f.Open(name)
@@ -94,11 +94,11 @@ func isTerminal(std app.Streams) bool {
 // errDeclined ends a command without effect.
 var errDeclined = errors.New("not confirmed; nothing was asked")
 
-// confirm says what is about to be done and asks whether to do it.
+// confirm describes the action and asks whether to do it.
 //
-// It is said also with --yes, for the log of whatever runs the command.
-// Everything goes to standard error, since standard output is the result's. A
-// signal is a no, like any answer but y and yes.
+// It is printed also with --yes, for the log of the program that runs the
+// command. Everything goes to standard error, since standard output is the
+// result's. A signal means no, like any answer but y and yes.
 func (d *desk) confirm(ctx context.Context, format string, args ...any) error {
 	d.say(format, args...)
 	if d.flags.Yes {

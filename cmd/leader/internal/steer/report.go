@@ -22,9 +22,9 @@ const (
 	outcomeBroken    = "broken-off"
 )
 
-// outcomeOf is how a request ended that was stored. Another successor is told
-// apart from failure, since the leader did leave. What no name fits was broken
-// off: by a signal, or since the record cannot be read any more.
+// outcomeOf is how a stored request ended. Another successor is distinguished
+// from failure, since the leader did leave. Any other error means that it was
+// broken off: by a signal, or since the record cannot be read any more.
 func outcomeOf(err error) string {
 	switch {
 	case err == nil:
@@ -99,6 +99,18 @@ func resultOf(h leader.Handover, outcome string) Result {
 	return r
 }
 
+// tintOutcome is the tint of a cell below a head.
+func tintOutcome(head, cell string) output.Tint {
+	switch {
+	case head != "OUTCOME":
+		return output.Plain
+	case cell == outcomeDone:
+		return output.Good
+	default:
+		return output.Caution
+	}
+}
+
 // report prints what came of a request.
 func (d *desk) report(h leader.Handover, outcome string) error {
 	r := resultOf(h, outcome)
@@ -109,16 +121,7 @@ func (d *desk) report(h leader.Handover, outcome string) error {
 		Head:  []string{"GROUP", "OUTCOME", "LEADER", "TERM", "GAP", "BEFORE", "DRAIN", "REASON", "TERM BEFORE", "BY", "WHY"},
 		Wide:  7,
 		Minor: []string{"BY", "TERM BEFORE", "REASON", "DRAIN"},
-		Tint: func(head, cell string) output.Tint {
-			switch {
-			case head != "OUTCOME":
-				return output.Plain
-			case cell == outcomeDone:
-				return output.Good
-			default:
-				return output.Caution
-			}
-		},
+		Tint:  tintOutcome,
 	}
 	row := []string{r.Group, r.Outcome, id, term, "", was, "", string(r.Reason), wasTerm, r.By, r.Why}
 	if r.GapMS != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
 
-// What vacate and forget do to a group, as their results name it.
+// The actions of vacate and forget, as their results name them.
 const (
 	opVacate leader.Operation = "vacate"
 	opForget leader.Operation = "forget"
@@ -47,7 +47,7 @@ type VacateCommand struct {
 	Force bool `help:"Do it without watching whether the holder renews. Make sure that it is gone."`
 }
 
-// Help says what the command does.
+// Help describes the command.
 func (VacateCommand) Help() string {
 	return `Ends the record of a holder that is gone, so that candidates lead at once: those that have waited for it as well as new
 ones. It is for a record that nobody else ends soon: of another program, of a host that is known to be dead, of a long lease. A leader
@@ -56,9 +56,9 @@ that answers is asked by leader step-down.
 A record of this library is watched for as long as its lease lasts, and left alone if it is renewed meanwhile. So its holder is gone, or
 can act no more by it, when its record is ended.
 
---force ends it at once. A record of another program, or one that was deleted, says nothing of how long its writer acts by it, so that
+--force ends it at once. A record of another program, or one that was deleted, does not show how long its writer acts by it, so that
 watching would show nothing, and is ended at once without --force, too. MAKE SURE OF THIS FIRST: that the writer's process has ended,
-or its host is off or cut off from all that it writes to. Else two act at the same time: a leader of this library until it hears of it, or
+or its host is off or cut off from all that it writes to. Otherwise two act at the same time: a leader of this library until it hears of it, or
 at the latest until its lease runs out; another program for as long as it does not look.
 
 --timeout bounds the whole command, without the lease for which it watches and the time in which it waits for your answer.
@@ -88,11 +88,11 @@ func (c VacateCommand) Run(ctx context.Context, std app.Streams) error {
 // ForgetCommand marks a group as gone.
 type ForgetCommand struct{ endFlags }
 
-// Help says what the command does.
+// Help describes the command.
 func (ForgetCommand) Help() string {
-	return `Marks a group that is gone for good, so that leader ls, watch and exporter leave it out, which show it with --all. leader dash
+	return `Marks a group that is gone permanently, so that leader ls, watch and exporter leave it out, which show it with --all. leader dash
 has it under "forgotten". Nothing is deleted: if the group returns, it is shown again, and the numbers of its terms go on growing. Its history stays as long as
-the history does, and what its control record says of past runs (leader run --once) stays, too.
+the history does, and what its control record contains of past runs (leader run --once) stays, too.
 
 A record that somebody holds is watched for as long as its lease lasts, and left alone if it is renewed meanwhile. A record of another
 program has to be ended by leader vacate before. A group that is paused is not forgotten, since who returns would wait for
@@ -100,7 +100,7 @@ the end of a pause that nobody remembers: leader resume GROUP --no-wait ends it.
 
 --timeout bounds the whole command, without the lease for which it watches and the time in which it waits for your answer.
 
-Candidates that still stand make the group return at once; the command says so if they answer the roll call. It takes the right to
+Candidates that still campaign make the group return at once; the command reports it if they answer the roll call. It takes the right to
 write the group's key, as candidates have it.
 
 Fields of -o json: operation, group, by, why, outcome (done, or nothing-asked where it is forgotten already), from (id, term, address:
@@ -124,17 +124,17 @@ func (c ForgetCommand) Run(ctx context.Context, std app.Streams) error {
 
 // vacate ends the record of a holder that is gone.
 //
-// The revision that was looked at goes with the request, so that what the user
-// confirmed is what is ended: a record that was renewed meanwhile, or is
-// another's by now, is left alone. A record without a lease has nothing to be
-// watched for, and is ended as with --force; the question says so.
+// The request contains the revision that was shown, so that exactly the record
+// that the user confirmed is ended: a record that was renewed meanwhile, or is
+// another's by now, is left alone. A record without a lease cannot be watched,
+// and is ended as with --force; the question states that.
 func (d *desk) vacate(ctx context.Context, force bool) error {
 	s, err := d.known(ctx)
 	if err != nil {
 		return err
 	}
-	// What is wanted is so already, which is no error for a script that is
-	// repeated.
+	// The group is vacant already, which is not an error, so that scripts can
+	// be rerun.
 	if s.Vacant {
 		d.say("Nobody holds the record of group %q: %s.", d.flags.Group, d.vacancy(s.Leader))
 		return d.ended(opVacate, s, s.Leader, outcomeNothing)
@@ -153,18 +153,18 @@ func (d *desk) vacate(ctx context.Context, force bool) error {
 	})
 }
 
-// vacateRisk says what is about to be done, and what must be sure before. The
-// four cases differ in who may act beside the next leader, and for how long:
-// that is what the user alone can rule out.
+// vacateRisk describes the action, and the conditions that the user must be
+// sure of. The four cases differ in which processes may act at the same time as
+// the next leader, and for how long: only the user can rule that out.
 func (d *desk) vacateRisk(s leader.ControlState, force bool) string {
 	group := d.flags.Group
 	const sure = "Make sure that it has ended, or that its host is off or cut off from all that it writes to."
 	switch {
 	case s.Lease == 0 && s.Leader.ID == "":
-		return fmt.Sprintf("Ends what stands in the record of group %q (%s), which no candidate wrote: nothing says how long its "+
+		return fmt.Sprintf("Ends the record of group %q (%s), which no candidate wrote: it does not state how long its "+
 			"writer, or a leader of before, may act. If one does, it acts beside the next leader. %s", group, s.Leader.Reason, sure)
 	case s.Lease == 0:
-		return fmt.Sprintf("Ends the record of %q in group %q, which does not say how long its writer may act by it. If that one lives, it "+
+		return fmt.Sprintf("Ends the record of %q in group %q, which does not state how long its writer may act by it. If that writer lives, it "+
 			"acts beside the next leader for as long as it does not look. %s", s.Leader.ID, group, sure)
 	case force:
 		return fmt.Sprintf("Ends the record of %s in group %q without watching whether it is renewed. If %q lives, it acts beside the next "+
@@ -178,8 +178,8 @@ func (d *desk) vacateRisk(s leader.ControlState, force bool) string {
 // forget marks the group as gone.
 //
 // A pause would outlive it without being shown, and candidates that return
-// would wait for good. A record without a lease cannot be watched, and to end
-// one on a guess is for vacate, which asks about just that.
+// would wait forever. A record without a lease cannot be watched, and ending it
+// on a guess is left to vacate, which asks about that risk.
 func (d *desk) forget(ctx context.Context) error {
 	s, err := d.known(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func (d *desk) forget(ctx context.Context) error {
 		d.say("Group %q is forgotten already.", group)
 		return d.ended(opForget, s, s.Leader, outcomeNothing)
 	case !s.Vacant && s.Lease == 0:
-		return fmt.Errorf("%w: no candidate wrote the record of group %q, so that nothing says whether somebody acts by it; "+
+		return fmt.Errorf("%w: no candidate wrote the record of group %q, so it is unknown whether somebody acts by it; "+
 			"leader vacate %s ends it", leader.ErrLed, group, group)
 	}
 	// A vacancy has no lease to be watched for, and is marked at once.
@@ -212,8 +212,8 @@ func (d *desk) forget(ctx context.Context) error {
 	})
 }
 
-// standing says so if candidates answer the roll call: the group is not gone
-// then. It is no reason to refuse: what is forgotten returns by itself when
+// standing returns a warning if candidates answer the roll call: the group is
+// not gone then. It does not refuse: a forgotten group returns by itself when
 // somebody leads it, so that a mistake costs nothing.
 func (d *desk) standing(ctx context.Context) string {
 	ctx, cancel := context.WithDeadline(ctx, d.until)
@@ -226,7 +226,7 @@ func (d *desk) standing(ctx context.Context) string {
 	if errors.Is(err, nats.ErrMaxMessages) {
 		answered = "more than " + answered
 	}
-	return fmt.Sprintf(" It returns at once: candidate %q stands (%s answered the roll call).", all[0].Instance, answered)
+	return fmt.Sprintf(" It returns at once: candidate %q campaigns (%s answered the roll call).", all[0].Instance, answered)
 }
 
 // known is the state of a group of which the bucket knows something. It comes

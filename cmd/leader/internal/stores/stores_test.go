@@ -7,9 +7,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// What help and errors show of the URLs leaves out what the commands refuse: how
-// to make a bucket of NATS. Other stores take create=true.
-func TestAnUnknownSchemeIsToldWhatCommandsTake(t *testing.T) {
+// The URLs in help and errors leave out what the commands refuse: how to make a
+// bucket of NATS. Other stores take create=true.
+func TestUnknownSchemeErrorListsTheURLsOfCommands(t *testing.T) {
 	_, err := store.Open(t.Context(), "foo://a/b", Drivers()...)
 	if err == nil {
 		t.Fatal("a store of an unknown scheme was opened")

@@ -8,7 +8,7 @@ import (
 )
 
 // tryLock locks an open file, unless another process has. A process that
-// inherits the file holds the lock with this one. Unlike those of fcntl it
+// inherits the file holds the lock with this one. Unlike locks of fcntl it
 // belongs to the open file, and so outlives a process that has started another
 // with it.
 func tryLock(f *os.File) error {

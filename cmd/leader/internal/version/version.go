@@ -1,4 +1,4 @@
-// Package version tells which program this is, from what the Go command
+// Package version describes the build of this program, from what the Go command
 // recorded in it.
 package version
 
@@ -20,7 +20,8 @@ import (
 // outside of version control.
 const Development = "devel"
 
-// Info says what a program was built from. What was not recorded is empty.
+// Info describes what a program was built from. Fields that were not recorded
+// are empty.
 type Info struct {
 	// Version is the module's, like v1.2.3. Between releases it is a
 	// pseudo-version, and "devel" where nothing was recorded.
@@ -30,9 +31,9 @@ type Info struct {
 	Library string `json:"library"`
 	// Revision is the commit.
 	Revision string `json:"revision,omitempty"`
-	// Time is that of the commit.
+	// Time is the commit's time.
 	Time *time.Time `json:"time,omitempty"`
-	// Modified says that the commit was built with changes.
+	// Modified reports that the commit was built with changes.
 	Modified bool `json:"modified"`
 	// Tags are those that the program was built with, like natsonly.
 	Tags string `json:"tags,omitempty"`
@@ -135,7 +136,7 @@ Examples:
 Exit status: 0, or 2 for wrong usage.`
 }
 
-// Data says what -o json prints.
+// Data returns the type that -o json prints.
 func (Command) Data() any { return Info{} }
 
 // Run prints the version.
@@ -163,5 +164,5 @@ func (Flag) BeforeReset(parser *kong.Kong) error {
 	return nil
 }
 
-// IgnoreDefault says that the flag does nothing unless it is given.
+// IgnoreDefault marks that the flag has no effect unless it is given.
 func (Flag) IgnoreDefault() {}

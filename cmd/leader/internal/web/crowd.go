@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// room is how many connections a server has at a time, unless Limit says
-	// otherwise.
+	// room is how many connections a server has at a time, unless Limit sets
+	// another number.
 	room = 1024
 	// answerTimeout is how long a client may take to accept a piece of an
 	// answer.
@@ -27,7 +27,7 @@ type crowd struct {
 	net.Listener
 
 	most int
-	full func() // told of one that was closed
+	full func() // called when a connection was closed for lack of room
 
 	mu      sync.Mutex
 	all     map[net.Conn]*list.Element // in waiting; nil while a request is answered
@@ -95,8 +95,8 @@ func (c *crowd) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// A patient connection does not wait for good for a client that reads nothing,
-// unless its user sets a deadline of its own.
+// A patient connection does not wait forever for a client that reads nothing,
+// unless its user sets another deadline.
 type patient struct {
 	net.Conn
 

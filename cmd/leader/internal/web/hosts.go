@@ -16,7 +16,7 @@ type Hosts struct {
 	AllowHost []string `name:"allow-host" placeholder:"NAME" help:"A further name by which requests may reach the metrics and probes; without it, IP addresses, localhost, this machine's name, that of the address, and names without a dot."`
 }
 
-// CheckHosts tells what is wrong with the names.
+// CheckHosts returns what is wrong with the names.
 func (h Hosts) CheckHosts() error {
 	for _, name := range h.AllowHost {
 		if name == "" || hostOf(name) != name {
@@ -31,8 +31,8 @@ func (h Hosts) CheckHosts() error {
 // have its own name resolve to an address here, and its page, in a browser that
 // reaches that address, would read the answers as its own.
 //
-// An IP address is no such name. Nor is a name without a dot, which no site has.
-// A request without a Host, of HTTP/1.0, is no browser's.
+// An IP address is not such a name. Nor is a name without a dot, which no site
+// has. A request without a Host, of HTTP/1.0, does not come from a browser.
 func ListenOpen(ctx context.Context, flag, address string, hosts Hosts, h http.Handler) (*Server, error) {
 	known := hosts.AllowHost
 	if own := hostOf(address); own != "" {

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// ListenMetrics begins to listen at the address of --metrics, for those who
-// want the metrics of a command. Without an address it returns nil. The server
-// outlives ctx, until it is told to end.
+// ListenMetrics begins to listen at the address of --metrics, for readers of a
+// command's metrics. Without an address it returns nil. The server outlives
+// ctx, until it is closed.
 func ListenMetrics(ctx context.Context, address string, hosts Hosts, c prometheus.Collector) (*Server, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // there is none
@@ -23,8 +23,8 @@ func ListenMetrics(ctx context.Context, address string, hosts Hosts, c prometheu
 	return ListenOpen(context.WithoutCancel(ctx), "--metrics", address, hosts, handler)
 }
 
-// Metrics returns a handler that serves a command's metrics, and those of its
-// process, at /metrics.
+// Metrics returns a handler that serves a command's metrics, and its process's,
+// at /metrics.
 func Metrics(c prometheus.Collector) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	for _, one := range []prometheus.Collector{

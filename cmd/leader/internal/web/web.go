@@ -56,7 +56,7 @@ func (s *Server) Limit(most int, full func()) { s.ln.most, s.ln.full = most, ful
 
 // prompt bounds how long a body takes. net/http reads what is left of a body
 // before it sends an answer, and after the handler, however slowly that comes.
-// A refused client could hold a connection that way for good. A handler that
+// A refused client could hold a connection that way forever. A handler that
 // works on after it has read a body takes the deadline back, for it would end
 // the request's context.
 func prompt(h http.Handler) http.Handler {
@@ -94,7 +94,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
 		if s.srv.Shutdown(ctx) != nil {
-			_ = s.srv.Close() // whoever does not let go is cut off
+			_ = s.srv.Close() // remaining connections are cut off
 		}
 	})
 	err := s.srv.Serve(s.ln)
@@ -110,7 +110,7 @@ func (s *Server) Serve(ctx context.Context) error {
 // Close ends a server that does not serve.
 func (s *Server) Close() { _ = s.ln.Close() }
 
-// CheckAddress tells what is wrong with the address of a listener.
+// CheckAddress returns what is wrong with the address of a listener.
 func CheckAddress(flag, address string) error {
 	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
 		return fmt.Errorf("%s %q: must be HOST:PORT, such as 127.0.0.1:9464, or :9464 for every address of the machine", flag, address)

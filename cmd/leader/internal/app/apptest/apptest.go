@@ -1,4 +1,4 @@
-// Package apptest gives tests of commands a store that is no bucket of NATS.
+// Package apptest gives tests of commands a store other than a NATS bucket.
 package apptest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// Elsewhere returns a target on a store that is no bucket of NATS. The store
+// Elsewhere returns a target on a store other than a NATS bucket. The store
 // contains the records of st and does not report when it stored them.
 func Elsewhere(st app.Registers, timeout time.Duration) app.Target {
 	driver := store.Driver{Schemes: []string{"memory"}, Form: "memory://", Open: func(context.Context, *url.URL) (store.Opened, error) {

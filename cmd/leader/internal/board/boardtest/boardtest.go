@@ -12,14 +12,14 @@ import (
 )
 
 // Follow follows a store until the test ends, and returns when the board knows
-// its present state. It must run in virtual time.
+// its current state. It must run in virtual time.
 func Follow(t *testing.T, st store.PatternWatcher) *board.Board {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	b, done := &board.Board{}, make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := b.Follow(ctx, st, nil); err != nil {
+		if err := b.Follow(ctx, st, ">", func(board.News) {}); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -300,28 +300,31 @@ class Row {
     if (!roll || !this.parts) return;
     const { table, note } = this.parts.roll;
     table.hidden = !roll.candidates.length;
-    table.tBodies[0].replaceChildren(...roll.candidates.map((c) => el("tr", { role: "row" }, ...[
+    fill(table, roll.candidates.map((c) => [
       c.id, c.state.toLowerCase() + (c.barred ? `, ${c.barred}` : ""), c.since ? clock(c.since) : "–",
       c.leader ? lasting(c.lag, true) + (c.term !== this.g.term ? `, of term ${c.term}` : "") : "–",
       [c.version, c.priority ? "priority " + c.priority : "", c.connection === "CONNECTED" ? "" : c.connection, c.error].filter(Boolean).join(", "),
-    ].map((text) => el("td", { role: "cell" }, text)))));
+    ]));
+    this.parts.members.hidden = !roll.members;
+    fill(this.parts.members.lastChild, (roll.members || []).map((m) => [
+      m.name, m.memory ? String(m.version) : "–", m.memory ? String(m.lag) : "–", m.state + (m.error ? ": " + m.error : ""),
+    ]));
     note.textContent = roll.error || (roll.more ? `${roll.more} more answered.` :
       roll.candidates.length ? "" : "No candidate answered. Those do that have the hooks of package rollcall.");
   }
 
   // furnish makes what stays while the facts change: a button must neither be replaced nor move under a finger.
   furnish() {
-    const parts = { facts: el("dl"), acts: el("div", { class: "actions acts" }), terms: el("tbody", { role: "rowgroup" }) };
-    // The roles are named, since a row that is laid out as a grid has lost its own.
-    const head = ["From", "For", "Leader", "Term", "Ended"].map((h) => el("th", { role: "columnheader", scope: "col" }, h));
-    const name = "Terms of " + this.name;
-    const table = el("table", { role: "table", class: "terms", "aria-label": name },
-      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...head)), parts.terms);
+    const parts = { facts: el("dl"), acts: el("div", { class: "actions acts" }) };
+    const name = "Terms of " + this.name, terms = table("terms", name, ["From", "For", "Leader", "Term", "Ended"]);
+    [parts.terms] = terms.tBodies;
+    parts.members = el("div", { hidden: "" }, el("h2", null, "Members of the quorum"),
+      table("members", "Members of the quorum for " + this.name, ["Name", "Version", "Lag", "State"]));
     parts.roll = roll("Candidates of " + this.name);
     this.cell.append(el("div", { class: "side" }, parts.acts, parts.facts),
       el("div", { class: "lists" },
-        el("h2", null, "Terms"), el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": name }, table),
-        el("h2", null, "Candidates"), parts.roll.table, parts.roll.note));
+        el("h2", null, "Terms"), el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": name }, terms),
+        parts.members, el("h2", null, "Candidates"), parts.roll.table, parts.roll.note));
     return parts;
   }
 
@@ -348,13 +351,23 @@ function lengthOf(t) {
   return t.older ? "≥ " + length : length;
 }
 
+// table makes a table without rows. The roles are named, since a row that is laid out as a grid has lost its own.
+function table(kind, name, head) {
+  const cells = head.map((h) => el("th", { role: "columnheader", scope: "col" }, h));
+  return el("table", { role: "table", class: kind, "aria-label": name },
+    el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...cells)), el("tbody", { role: "rowgroup" }));
+}
+
+// fill replaces the rows of a table. Each is a list of texts.
+function fill(of, rows) {
+  of.tBodies[0].replaceChildren(...rows.map((texts) => el("tr", { role: "row" }, ...texts.map((text) => el("td", { role: "cell" }, text)))));
+}
+
 // roll makes the table of a group's candidates.
 function roll(name) {
-  const head = ["Name", "State", "Since", "Heard of the leader", ""].map((h) => el("th", { role: "columnheader", scope: "col" }, h));
-  head[4].append(el("span", { class: "sr" }, "More"));
-  const table = el("table", { role: "table", class: "roll", "aria-label": name, hidden: "" },
-    el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...head)), el("tbody", { role: "rowgroup" }));
-  return { table, note: el("p", { class: "hint" }, "Asking …") };
+  const made = table("roll", name, ["Name", "State", "Since", "Heard of the leader", el("span", { class: "sr" }, "More")]);
+  made.hidden = true;
+  return { table: made, note: el("p", { class: "hint" }, "Asking …") };
 }
 
 // remember puts the group that was opened last into the page's address, to be sent to others.
@@ -487,6 +500,7 @@ function judge(s) {
   away = !s.connected;
   if (s.failure) notices.push("The bucket cannot be read in full: " + s.failure);
   if (s.ignored) notices.push(s.ignored + " more groups are not shown.");
+  if (s.drained) notices.push(`Campaigning for nothing: ${s.drained}.`);
   if (wanted !== null && s.complete) notices.push(`The group ${wanted} of this page's address is not in the bucket.`);
   complaint = notices.join(" ");
   reckon();

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A Clock translates readings of Go's monotonic clock, which stands still while
-// the host is suspended, to the one that guard and candidate share, which does
-// not. It errs towards earlier. Earlier is safe: a renewal that is dated too
-// early is trusted for less time. To date one too late would let the program
-// run on while others may lead.
+// A Clock translates readings of Go's monotonic clock, which stops while the
+// host is suspended, to the one that guard and candidate share, which does not.
+// It errs towards earlier. Earlier is safe: a renewal that is dated too early
+// is trusted for less time. To date one too late would let the program run on
+// while others may lead.
 type Clock struct {
 	now func() int64 // the shared clock
 
@@ -87,7 +87,7 @@ func (c *Clock) At(t time.Time) int64 {
 
 // A Window is how long this host is trusted with the present term, on the
 // shared clock. It only grows while the term lasts. Moved has room for one
-// token, which stands for any number of changes: who takes it reads the latest
+// token, which represents any number of changes: its receiver reads the latest
 // end.
 type Window struct {
 	mu    sync.Mutex

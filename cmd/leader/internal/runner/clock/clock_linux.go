@@ -18,9 +18,8 @@ func Now() int64 {
 }
 
 // An Alarm rings at an instant of the shared clock, at once if that came during
-// a suspension. Go's timers go by a clock that stands still then: one would
-// ring late by as long as the host slept, and the program would run on for
-// that.
+// a suspension. Go's timers go by a clock that stops then: one would ring late
+// by as long as the host slept, and the program would run on for that.
 type Alarm struct {
 	C  chan struct{}
 	fd int
@@ -38,8 +37,8 @@ func NewAlarm() (*Alarm, error) {
 	return a, nil
 }
 
-// listen turns what the timer says into tokens, until Close. One token stands
-// for any number: who takes it looks at the clock.
+// listen turns the timer's events into tokens, until Close. A single token
+// represents any number of events: its receiver looks at the clock.
 func (a *Alarm) listen() {
 	var count [8]byte
 	for {

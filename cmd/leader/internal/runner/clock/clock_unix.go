@@ -19,7 +19,7 @@ func Now() int64 {
 }
 
 // An Alarm rings at an instant of the shared clock, or a little late after a
-// suspension: it is made of Go's timer, which may stand still in one.
+// suspension: it uses Go's timer, which may stop during a suspension.
 type Alarm struct {
 	C     chan struct{}
 	timer *time.Timer

@@ -2,11 +2,11 @@
 
 // Package guard starts the program of leader run and ends it in time.
 //
-// It has two sides. A guard is a process of its own: it starts the program, and
-// kills it and all that descends from it by the deadline that it was told last.
-// The parent is the candidate's: it starts guards, tells them how long the
-// lease is trusted, and kills what a guard that died or stands still has left.
-// Orders go down and reports come up by two pipes.
+// It has two sides. A guard is a separate process: it starts the program, and
+// kills it and all that descends from it by the deadline that it received last.
+// The parent is the candidate's: it starts guards, sends them the end of the
+// lease's trust, and kills what a dead or stopped guard has left. Orders go
+// down and reports come up by two pipes.
 package guard
 
 import (
@@ -23,9 +23,9 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/clock"
 )
 
-// A Parent starts the program, each time through a guard of its own. Its
-// methods run on the goroutine of the callback that leads; Window, Clock and
-// Passing are shared with other goroutines.
+// A Parent starts the program, each time through a new guard. Its methods run
+// on the goroutine of the callback that leads; Window, Clock and Passing are
+// shared with other goroutines.
 type Parent struct {
 	Reaper  *process.Reaper
 	Clock   *clock.Clock
@@ -58,8 +58,8 @@ type Child struct {
 	told   chan report // closed at the end of the reports
 	last   report
 	silent bool // the guard stopped the program by itself
-	// awaits is when the user was last told that leader run waits for the
-	// program's end, zero if it does not.
+	// awaits is when the last message that leader run waits for the program's
+	// end was printed, zero if it does not wait.
 	awaits time.Time
 	over   bool // the end was reported
 	cgroup process.Cgroup
@@ -83,9 +83,9 @@ type Verdict struct {
 	Broken bool
 }
 
-// Start starts a guard, which starts the program, in a cgroup of its own if
-// there is one to be had. The candidate makes the cgroup, since it has to
-// remove it when the guard was killed.
+// Start starts a guard, which starts the program, in a separate cgroup if one
+// can be made. The candidate makes the cgroup, since it has to remove it when
+// the guard was killed.
 //
 // It returns before the program runs. Whether it could be started is in the
 // Verdict of Follow.
@@ -136,8 +136,8 @@ func (p *Parent) engage(term string) (*Child, error) {
 	c := &Child{Parent: p, term: term, told: make(chan report)}
 	self, err := process.Executable()
 	if err == nil {
-		// A session of its own: what stops or ends the candidate's process
-		// group is not to reach the guard.
+		// A separate session: signals to the candidate's process group must not
+		// reach the guard.
 		files, orders, reports := process.Beside(ordersR.Fd(), reportsW.Fd())
 		c.guard, c.exited, err = p.Reaper.Start(self, []string{"leader", "run-guard", strconv.Itoa(orders), strconv.Itoa(reports)}, &syscall.ProcAttr{
 			Env: os.Environ(), Files: files, Sys: &syscall.SysProcAttr{Setsid: true},
@@ -152,8 +152,8 @@ func (p *Parent) engage(term string) (*Child, error) {
 	return c, nil
 }
 
-// listen decodes what the guard reports, until the pipe ends. A goroutine of
-// its own does, so that Follow can wait for other things as well.
+// listen decodes what the guard reports, until the pipe ends. It runs on a
+// separate goroutine, so that Follow can wait for other things as well.
 func (c *Child) listen(reports *os.File) {
 	defer close(c.told)
 	defer func() { _ = reports.Close() }()
@@ -167,10 +167,10 @@ func (c *Child) listen(reports *os.File) {
 	}
 }
 
-// Follow passes on what the guard must know until the program and all of its
-// own have ended. ctx is the term's; its end has the program stopped, and
-// Follow waits on. That the reports have ended is what ends the loop, whether
-// the guard has done its work, was killed, or failed.
+// Follow passes on what the guard must know until the program and all its
+// descendants have ended. ctx is the term's; its end has the program stopped,
+// and Follow waits on. The end of the reports ends the loop, whether the guard
+// has done its work, was killed, or failed.
 func (c *Child) Follow(ctx context.Context) Verdict {
 	defer c.orders.close()
 	look := time.NewTicker(min(max(c.Limits.Margin/4, 5*time.Millisecond), 200*time.Millisecond))
@@ -207,13 +207,13 @@ func (c *Child) Follow(ctx context.Context) Verdict {
 	return Verdict{Code: c.last.Code, Err: c.last.Err, Ended: c.over && !late, Late: late, Broken: c.silent || !c.over}
 }
 
-// await tells the user that leader run ends when the program has.
+// await prints that leader run ends when the program has.
 func (c *Child) await(now time.Time) {
 	c.awaits = now
 	c.Say("waiting for %s, process %d, to end", c.name, c.pid)
 }
 
-// hear takes in a report, and tells the user in words.
+// hear handles a report, and informs the user in words.
 func (c *Child) hear(ctx context.Context, r report) {
 	switch r.Event {
 	case evStarted:
@@ -229,8 +229,8 @@ func (c *Child) hear(ctx context.Context, r report) {
 	case evDenied:
 		c.deny(append(r.Denied, c.denied...))
 		if c.silent {
-			// It is being stopped and will not end soon: nobody is to be told
-			// that we lead.
+			// It is being stopped and will not end soon: nobody may learn that
+			// we lead.
 			c.Stuck(ctx)
 		}
 	case evEnded:
@@ -239,8 +239,8 @@ func (c *Child) hear(ctx context.Context, r report) {
 	}
 }
 
-// stopReasons is why a program is stopped, for people. An orphan's reason is
-// not among them: the candidate that would say it has died.
+// stopReasons returns why a program is stopped, for people. An orphan's reason
+// is not included: the candidate that would print it has died.
 func stopReasons(why string) string {
 	switch why {
 	case whySilent:
@@ -248,13 +248,13 @@ func stopReasons(why string) string {
 	case whyRest:
 		return "it ended, and left processes behind"
 	case whyAsked:
-		return "leader run was told to end"
+		return "leader run was asked to end"
 	default:
 		return "the term is over"
 	}
 }
 
-// deny takes in who cannot be ended, and tells of them, once.
+// deny records the processes that cannot be ended, and reports them, once.
 func (c *Child) deny(all []process.Survivor) {
 	c.denied = all
 	if news := c.named.News(all); len(news) > 0 {
@@ -275,8 +275,7 @@ func (c *Child) overdue() {
 	c.lapse(now, end)
 }
 
-// lapse tells the user, once, that the trust window has closed on processes
-// that live.
+// lapse reports, once, that the trust window has closed on processes that live.
 func (c *Child) lapse(now, end int64) {
 	if len(c.denied) > 0 && !c.lapsed && now >= end {
 		c.lapsed = true
@@ -297,7 +296,7 @@ func (c *Child) kill(now int64) bool {
 	return len(met.Found) > 0 || c.cgroup.Populated()
 }
 
-// mourn says why a guard has ended that has not reported the program's end.
+// mourn reports why a guard ended without reporting the program's end.
 func (c *Child) mourn(status syscall.WaitStatus) {
 	switch {
 	case c.over:
@@ -338,7 +337,7 @@ func (c *Child) clear() {
 	default:
 	}
 	if len(c.named) > 0 {
-		c.Say("what could not be ended has ended by itself")
+		c.Say("processes that could not be ended have ended by themselves")
 	}
 	c.cgroup.Remove()
 }

@@ -101,8 +101,8 @@ func TestAFirstOrderThatIsReadLateIsReadWhole(t *testing.T) {
 	}
 }
 
-// A program whose first process passes signals on has its others told once, by
-// that one. What it leaves when it ends has nobody to end it.
+// If a program's first process passes signals on, its others are signalled
+// once, by the first process. Nothing else ends what it leaves when it ends.
 func TestTheFirstProcessIsAskedAloneAndWhatItLeavesIsKilled(t *testing.T) {
 	t.Setenv(gateVariable, os.DevNull)
 	dir := t.TempDir()
@@ -150,8 +150,8 @@ func TestTheFirstProcessIsAskedAloneAndWhatItLeavesIsKilled(t *testing.T) {
 	}
 }
 
-// Who finds a term that ended looks for why: the system's memory may be full.
-func TestAGuardThatIsKilledIsSaidToBe(t *testing.T) {
+// An operator looks for why a term ended: the system's memory may be full.
+func TestKilledGuardIsReportedAsKilled(t *testing.T) {
 	t.Setenv(gateVariable, os.DevNull)
 	if err := process.Adopt(); err != nil { // as leader run does, to find what is left
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestAGuardThatIsKilledIsSaidToBe(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !v.Broken || !slices.Contains(said, "the guard of sh was ended by killed (9): the term ends, and what is left of the program is killed") {
-			t.Errorf("%+v, said %q", v, said)
+			t.Errorf("%+v, printed %q", v, said)
 		}
 	case <-late:
 		t.Fatal("the run does not end")
@@ -199,7 +199,7 @@ func TestAGuardThatIsKilledIsSaidToBe(t *testing.T) {
 
 // A guard that was stopped for long finds each order whole when it goes on, and
 // the latest deadline among them.
-func TestOrdersToAGuardThatStandsStillAreKeptWhole(t *testing.T) {
+func TestOrdersToAStoppedGuardAreKeptWhole(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

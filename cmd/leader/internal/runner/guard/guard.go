@@ -31,7 +31,7 @@ type Command struct {
 
 // Run guards one run of a program.
 func (c Command) Run() error {
-	// The program must not hold them: their end tells of ours.
+	// The program must not hold them: their end reports the guard's.
 	syscall.CloseOnExec(c.Orders)
 	syscall.CloseOnExec(c.Reports)
 	orders, reports := os.NewFile(uintptr(c.Orders), "orders"), os.NewFile(uintptr(c.Reports), "reports")
@@ -45,7 +45,7 @@ func (c Command) Run() error {
 	if err := process.Adopt(); err != nil {
 		return err
 	}
-	// Whoever signals all of a program's processes by name means the candidate,
+	// A signal to all processes of a program's name is meant for the candidate,
 	// which passes it on. Not signal.Ignore, which the program would inherit.
 	signal.Notify(make(chan os.Signal, 1), Signals()...)
 	g := &guard{
@@ -56,11 +56,10 @@ func (c Command) Run() error {
 	return g.run(first, decodeOrders(in))
 }
 
-// decodeOrders decodes on a goroutine of its own, so that run can wait for
-// other things as well. The channel is closed at the end of the orders: the
-// candidate has ended then, since nobody else holds the pipe's other end. What
-// is no order counts as the end, too: it is safer to end the program than to
-// guess.
+// decodeOrders decodes on a separate goroutine, so that run can wait for other
+// things as well. The channel is closed at the end of the orders: the candidate
+// has ended then, since nobody else holds the pipe's other end. Malformed input
+// counts as the end, too: it is safer to end the program than to guess.
 func decodeOrders(in *json.Decoder) <-chan Order {
 	orders := make(chan Order)
 	go func() {
@@ -78,8 +77,8 @@ func decodeOrders(in *json.Decoder) <-chan Order {
 
 // A guard is the state of one run of a program.
 //
-// Only the goroutine of run touches it. It has no clock of its own to wait by:
-// each instant is one of the shared clock, and next says which comes first.
+// Only the goroutine of run touches it. It waits by the shared clock alone, and
+// next returns the first of its instants.
 type guard struct {
 	Reaper *process.Reaper
 	alarm  *clock.Alarm
@@ -120,7 +119,8 @@ func (g *guard) run(first Order, orders <-chan Order) (err error) {
 	if err = g.start(first); err != nil {
 		return g.report(report{Event: evEnded, Code: ExitCannotRun, Err: err.Error()})
 	}
-	// A candidate that does not listen has died, and the orders will say so.
+	// A candidate that does not listen has died, and the end of the orders will
+	// show that.
 	_ = g.report(report{Event: evStarted, PID: g.pid})
 	g.look(clock.Now())
 	for !g.finished() {
@@ -165,8 +165,7 @@ func (g *guard) start(first Order) (err error) {
 	if err == nil || first.NeedCgroup {
 		return err
 	}
-	// Whether it is for the cgroup or for the program that it failed cannot be
-	// told.
+	// The error does not reveal whether the cgroup or the program failed.
 	g.cgroup, attr.Sys = "", process.ChildAttr()
 	g.pid, g.Ended, err = g.Reaper.Start(first.Path, first.Argv, attr)
 	return err
@@ -204,8 +203,8 @@ func (g *guard) obey(o Order) {
 			g.stop(whyAsked, sig)
 			return
 		}
-		// The group and not all descendants, as a terminal does: one that left
-		// the group has asked not to be told.
+		// The group and not all descendants, as a terminal does: a process that
+		// left the group has asked not to be signalled.
 		g.Reaper.Signal(g.pid, sig, !g.ending.Alone)
 		if Ends(sent) {
 			// The user must know: the end that they wait for may not come.
@@ -297,9 +296,9 @@ func (g *guard) look(now int64) {
 // can. The signal goes first, so that it is the first thing that a process meets
 // when it is continued.
 //
-// Whom the signal does not reach is told apart: the cgroup's SIGKILL will reach
-// the one (deaf), and nothing the other (denied). Of both the user hears now,
-// while there is time to do something.
+// Processes that the signal does not reach are reported separately: the
+// cgroup's SIGKILL will reach the deaf, and nothing the denied. Both are
+// reported now, while there is time to act.
 func (g *guard) stop(why string, sig syscall.Signal) {
 	if g.stopping != "" || g.finished() {
 		return
@@ -316,8 +315,9 @@ func (g *guard) stop(why string, sig syscall.Signal) {
 }
 
 // kill sends SIGKILL to all. The cgroup goes first, since nobody in it can fork
-// away meanwhile; who has left it is then found below this process. Whom
-// neither reached is denied, and retry says when to try again.
+// away meanwhile; processes that have left it are then found below this
+// process. A process that neither reached is denied, and retry decides when to
+// try again.
 func (g *guard) kill(now int64) {
 	killed := g.cgroup.Kill()
 	met := g.signalAll(syscall.SIGKILL)
@@ -328,8 +328,8 @@ func (g *guard) kill(now int64) {
 	g.deny(met.Denied)
 }
 
-// ask sends the signal of a stop to whom it is for. Who cannot be signalled is
-// found in either case: SIGKILL is for all.
+// ask sends the signal of a stop to its targets. Processes that cannot be
+// signalled are found in either case: SIGKILL is for all.
 func (g *guard) ask(sig syscall.Signal) process.Round {
 	if !g.ending.Alone {
 		return g.signalAll(sig)
@@ -346,9 +346,9 @@ func (g *guard) signalAll(sig syscall.Signal) process.Round {
 	return process.SignalBelow(sig, g.pid, whole)
 }
 
-// deny takes in who cannot be ended, and tells of them, once. Once the
-// candidate has died, nobody takes the report in, and the guard tells the user
-// itself.
+// deny records the processes that cannot be ended, and reports them, once. If
+// the candidate has died, nobody reads the report, and the guard informs the
+// user itself.
 func (g *guard) deny(all []process.Survivor) {
 	g.denied = all
 	if news := g.named.News(all); len(news) > 0 {
@@ -359,24 +359,24 @@ func (g *guard) deny(all []process.Survivor) {
 	}
 }
 
-// deaf tells of processes that a signal does not reach.
+// deaf reports processes that a signal does not reach.
 func (g *guard) deaf(sig syscall.Signal, all []process.Survivor) {
 	if len(all) > 0 {
-		// As with evStarted, the orders will say if nobody listens.
+		// As with evStarted, the end of the orders will show if nobody listens.
 		_ = g.report(report{Event: evDeaf, Signal: int(sig), Denied: all[:min(len(all), process.MaxNamed)]})
 	}
 }
 
-// say tells the user, where the candidate does not. It does not wait: nobody
-// may take that in, either, a pipe that is full would hold it up, and the guard
-// has work to do.
+// say informs the user, where the candidate does not. It does not wait: perhaps
+// nobody reads that, either, a full pipe would hold it up, and the guard has
+// work to do.
 func (g *guard) say(words string) {
 	go func() { fmt.Fprintln(g.Err, "leader:", words) }()
 }
 
 // finished reports whether nothing is left of the program. On Linux a child
-// tells of all that is below it, and the cgroup may hold others still;
-// elsewhere the group is all there is to ask.
+// accounts for all below it, and the cgroup may hold others still; elsewhere
+// the group is all there is to ask.
 func (g *guard) finished() bool { return g.ended() && !g.cgroup.Populated() }
 
 // ended is finished without the cgroup, whose own news no event brings.
@@ -385,22 +385,23 @@ func (g *guard) ended() bool {
 }
 
 // cgroupPatience is how long a cgroup may lag behind the end of its last
-// process. Without it an ordinary end would now and then be told as one that
-// left processes behind.
+// process. Without it an ordinary end would sometimes be reported as leaving
+// processes behind.
 const cgroupPatience = 100 * time.Millisecond
 
-// lags reports whether only the cgroup says that something is left, which may
-// be of before.
+// lags reports whether only the cgroup shows remaining processes, which may be
+// out of date.
 func (g *guard) lags(now int64) bool {
 	return now < g.linger && g.Reaper.Childless() && process.GroupGone(g.pid)
 }
 
-// report tells the candidate. That it is gone is no error: the orders end at
-// the same time, and the guard goes on to end the program.
+// report sends a report to the candidate. A candidate that is gone is not an
+// error: the orders end at the same time, and the guard goes on to end the
+// program.
 func (g *guard) report(r report) error {
 	err := g.out.Encode(r)
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
-		return nil // nobody is left to be told
+		return nil // no reader is left
 	}
 	return err
 }

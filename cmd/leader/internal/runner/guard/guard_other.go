@@ -8,7 +8,7 @@ import "errors"
 // it in time.
 type Command struct{}
 
-// ErrUnsupported says why leader run is refused.
+// ErrUnsupported explains why leader run is refused.
 var ErrUnsupported = errors.New("leader run is not for this system: it needs signals and process groups, without which it could not " +
 	"promise that nothing is left of a program before another host begins (leader run --help)")
 

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/clock"
 )
 
-// patience bounds each wait. None that succeeds takes so long.
+// patience bounds each wait. A wait that succeeds is much shorter.
 const patience = time.Minute
 
 // guarded has a guard go through one run of true, whose window had closed
@@ -110,7 +110,7 @@ func TestAGuardEndsWithItsProgramWithoutASignal(t *testing.T) {
 }
 
 // The system empties a cgroup a moment after its last process has ended, and no
-// event tells of it.
+// event reports that.
 func TestAGuardDoesNotWaitForItsDeadlineWhenOnlyTheCgroupIsLeft(t *testing.T) {
 	r := process.NewReaper()
 	t.Cleanup(r.Close)

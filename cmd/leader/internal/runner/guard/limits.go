@@ -7,8 +7,8 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// Limits say when a program is ended, counted back from the end of the trust
-// window.
+// Limits determine when a program is ended, counted back from the end of the
+// trust window.
 type Limits struct {
 	Stop   time.Duration `json:"stop"`   // from SIGTERM to SIGKILL
 	Margin time.Duration `json:"margin"` // from SIGKILL to the end of the trust window
@@ -28,8 +28,8 @@ const defaultStop = 5 * time.Second
 // LimitsOf returns the limits for a lease. stop 0 means the default.
 func LimitsOf(cfg leader.ElectionConfig, stop time.Duration) (Limits, error) {
 	margin := min(max(cfg.TTL/20, minMargin), maxMargin)
-	// One renewal may fail: the second one after it was sent comes before the
-	// program is told to stop.
+	// A single renewal may fail: the second one after it was sent comes before
+	// the program is asked to stop.
 	room := Trust(cfg) - margin - 2*cfg.HeartbeatInterval
 	if stop == 0 {
 		stop = min(defaultStop, room/2)
@@ -52,5 +52,5 @@ func Trust(cfg leader.ElectionConfig) time.Duration {
 // killAt is when all must be dead, if the trust window ends at until.
 func (l Limits) killAt(until int64) int64 { return until - int64(l.Margin) }
 
-// stopAt is when the program is told to stop, if no renewal came.
+// stopAt is when the program is asked to stop, if no renewal came.
 func (l Limits) stopAt(until int64) int64 { return l.killAt(until) - int64(l.Stop) }

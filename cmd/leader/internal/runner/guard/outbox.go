@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// An outbox writes the orders to the guard, each whole. A goroutine of its own
-// does, since a pipe takes no more than 64 KiB from a candidate whose guard
-// does not read, and the candidate must go on to look at the clock. An order
-// that was given up halfway would spoil the next one.
+// An outbox writes the orders to the guard, each whole. It uses a separate
+// goroutine, since a pipe takes no more than 64 KiB from a candidate whose
+// guard does not read, and the candidate must go on to look at the clock. An
+// order that was given up halfway would spoil the next one.
 //
 // It is safe that an order comes late: a deadline is an instant, and a guard
 // that knows of no later one acts by the last. So is a first order: nothing
@@ -33,8 +33,8 @@ func newOutbox(pipe *os.File) *outbox {
 	return b
 }
 
-// put has an order written. It does not wait. A deadline takes the place of one
-// that waits: a guard may stand still for thousands of renewals, and wants the
+// put has an order written. It does not wait. A deadline replaces a waiting
+// deadline: a guard may be stopped for thousands of renewals, and needs the
 // latest alone.
 func (b *outbox) put(o Order) {
 	b.mu.Lock()
@@ -74,5 +74,5 @@ func (b *outbox) write() {
 // close ends the pipe, and a write that waits. No put may follow.
 func (b *outbox) close() {
 	close(b.more)
-	_ = b.pipe.Close() // whoever would read the rest is gone
+	_ = b.pipe.Close() // the reader of the rest is gone
 }

@@ -20,8 +20,8 @@ func Signals() []os.Signal {
 	}, signal.Ignored)
 }
 
-// Ends reports whether a signal tells us to end. SIGHUP does not: to many
-// programs it says that they are to read their configuration again.
+// Ends reports whether a signal must end leader run. SIGHUP does not: it makes
+// many programs read their configuration again.
 func Ends(sig syscall.Signal) bool {
 	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGQUIT
 }

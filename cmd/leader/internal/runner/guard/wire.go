@@ -27,9 +27,9 @@ type Order struct {
 	Signal int   `json:"signal,omitempty"` // with opSignal
 }
 
-// A written order is one as it goes through the pipe. What the system takes as
-// bytes goes as bytes: JSON has text alone, and what is no UTF-8 would arrive as
-// something else, without an error.
+// A written order is one as it goes through the pipe. Values that the system
+// takes as bytes go as bytes: JSON has text alone, and invalid UTF-8 would
+// arrive altered, without an error.
 type written struct {
 	fields
 	Path []byte   `json:"path,omitempty"`
@@ -37,8 +37,8 @@ type written struct {
 	Env  [][]byte `json:"env,omitempty"`
 }
 
-// fields are those of an order, without its methods. Those of written go before
-// them.
+// fields are the fields of an order, without its methods. Fields of written
+// take precedence.
 type fields Order
 
 // MarshalJSON implements json.Marshaler.
@@ -65,7 +65,7 @@ func convert[To, From string | []byte](all []From) (to []To) {
 	return to
 }
 
-// What the guard is told to do.
+// The orders to the guard.
 const (
 	opStart  = "start"
 	opTrust  = "trust"  // until then
@@ -87,7 +87,7 @@ type report struct {
 	Denied []process.Survivor `json:"denied,omitempty"` // with evAhead, evDenied and evDeaf
 }
 
-// What the guard reports.
+// The guard's reports.
 const (
 	evStarted  = "started"
 	evStopping = "stopping"
@@ -100,7 +100,7 @@ const (
 // Why a program is being stopped.
 const (
 	whyTold   = "told"
-	whyAsked  = "asked"    // leader run was told to end
+	whyAsked  = "asked"    // a signal asked leader run to end
 	whySilent = "silent"   // no renewal came in time
 	whyOrphan = "orphaned" // the candidate died
 	whyRest   = "rest"     // the program ended, and left others behind

@@ -1,5 +1,5 @@
-// Package process starts, finds and ends processes: those of the program that
-// leader run runs, and whatever descends from them.
+// Package process starts, finds and ends processes: the processes of the
+// program under leader run, and their descendants.
 package process
 
 // The values of --cgroup. Every other is a path.

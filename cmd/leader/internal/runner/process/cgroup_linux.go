@@ -20,7 +20,8 @@ import (
 // that are in it, of any user.
 type Cgroup string
 
-// Cgroups is the directory in which those of the runs are made, empty for none.
+// Cgroups is the directory in which the cgroups of the runs are made, empty for
+// none.
 type Cgroups string
 
 // FindCgroups returns where cgroups can be made, by the value of --cgroup. With
@@ -91,8 +92,8 @@ func cgroupDir(own, mounts []byte) (Cgroups, error) {
 }
 
 // try reports why no cgroup with what we need can be made. It makes one and
-// looks, since nothing else tells for sure: rights, the kernel's age and the
-// type that the parent imposes all have a say.
+// looks, since nothing else proves it: rights, the kernel's age and the type
+// that the parent imposes all matter.
 func (p Cgroups) try() error {
 	c, err := p.Make()
 	if err != nil {
@@ -146,8 +147,8 @@ func (c Cgroup) Kill() bool {
 	return c != "" && os.WriteFile(c.file("cgroup.kill"), []byte("1"), 0) == nil
 }
 
-// Populated reports whether a process lives in the cgroup or below it. One that
-// was removed is empty; one that cannot be read is not known to be.
+// Populated reports whether a process lives in the cgroup or below it. A
+// removed cgroup is empty; an unreadable cgroup is not known to be empty.
 func (c Cgroup) Populated() bool {
 	if c == "" {
 		return false
@@ -159,8 +160,8 @@ func (c Cgroup) Populated() bool {
 	return !bytes.Contains(events, []byte("populated 0"))
 }
 
-// holds reports whether a process is in the cgroup or below it. When in doubt
-// it says no: then the process is named to the user as one out of reach.
+// holds reports whether a process is in the cgroup or below it. In doubt it
+// returns false: then the process is named to the user as out of reach.
 func (c Cgroup) holds(pid int) bool {
 	if c == "" {
 		return false
@@ -179,8 +180,8 @@ func (c Cgroup) holds(pid int) bool {
 	return false
 }
 
-// Remove removes the cgroup and those that the program made below it. One that
-// cannot be removed is left to the owner of its parent.
+// Remove removes the cgroup and the cgroups that the program made below it. A
+// cgroup that cannot be removed is left to the owner of its parent.
 func (c Cgroup) Remove() {
 	if c == "" {
 		return
@@ -194,10 +195,10 @@ func (c Cgroup) Remove() {
 	_ = unix.Rmdir(string(c))
 }
 
-// Excuse returns those of some processes that the cgroup's kill does not reach.
-// They have been killed or will be, by no right over them, and are nothing to
-// worry the user with. Nor is one that has ended meanwhile, by that kill for
-// example: where it was cannot be asked any more.
+// Excuse returns the given processes that the cgroup's kill does not reach. The
+// others have been killed or will be, without any right over them, and need not
+// worry the user. Processes that have ended meanwhile, by that kill for
+// example, are left out as well: their cgroup can no longer be read.
 func (c Cgroup) Excuse(all []Survivor) (rest []Survivor) {
 	for _, s := range all {
 		if !c.holds(s.PID) && s.lives() {

@@ -51,7 +51,7 @@ func TestWithoutACgroupNothingIsDoneAndNobodyIsThere(t *testing.T) {
 
 // The kill of a cgroup may end a process after it was found and before its
 // cgroup is read. The cgroup of a process that has ended cannot be read.
-func TestWhoHasEndedIsNotToldAsOneThatCannotBe(t *testing.T) {
+func TestEndedProcessIsNotReportedAsUnkillable(t *testing.T) {
 	waits := exec.CommandContext(t.Context(), "/bin/cat")
 	stdin, err := waits.StdinPipe()
 	if err != nil {
@@ -67,7 +67,7 @@ func TestWhoHasEndedIsNotToldAsOneThatCannotBe(t *testing.T) {
 	ends := Survivor{PID: p.pid, Start: p.start, Comm: p.comm}
 	elsewhere := Cgroup(t.TempDir())
 	if all := elsewhere.Excuse([]Survivor{ends}); len(all) != 1 {
-		t.Errorf("of one that lives elsewhere is told: %v", all)
+		t.Errorf("a process of another cgroup is reported: %v", all)
 	}
 	_ = stdin.Close()
 	if err := waits.Wait(); err != nil {
@@ -75,6 +75,6 @@ func TestWhoHasEndedIsNotToldAsOneThatCannotBe(t *testing.T) {
 	}
 	taken := Survivor{PID: os.Getpid(), Start: "1"} // its number is given to another
 	if all := elsewhere.Excuse([]Survivor{ends, taken}); len(all) > 0 {
-		t.Errorf("of processes that have ended is told: %v", all)
+		t.Errorf("processes that have ended are reported: %v", all)
 	}
 }

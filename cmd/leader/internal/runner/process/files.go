@@ -4,9 +4,9 @@ package process
 
 import "golang.org/x/sys/unix"
 
-// Beside returns the files for a process that gets two of ours besides those
-// that this one was started with, which keep their numbers, and the numbers of
-// the two.
+// Beside returns the files for a process that gets two further files and the
+// files that this one was started with, which keep their numbers, and the
+// numbers of the two.
 func Beside(one, two uintptr) (files []uintptr, first, second int) {
 	files = []uintptr{0, 1, 2}
 	add := func(fd uintptr) int {

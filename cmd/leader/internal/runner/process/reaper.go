@@ -56,9 +56,9 @@ func newReaper(shared bool) *Reaper {
 // and keep the lease for that long.
 const lookInterval = time.Second
 
-// watch collects whenever a signal says that there may be something, and now
+// watch collects whenever a signal shows that a child may have ended, and now
 // and then without one. Signals of one kind merge while nobody takes them: so
-// one of them stands for any number of ends.
+// one of them represents any number of ends.
 func (r *Reaper) watch() {
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
@@ -89,8 +89,8 @@ func (r *Reaper) fork() {
 	}
 }
 
-// Close ends the reaper's goroutines. A Start that follows fails. What still
-// runs is no longer collected.
+// Close ends the reaper's goroutines. A later Start fails. Remaining processes
+// are no longer collected.
 func (r *Reaper) Close() {
 	signal.Stop(r.signals)
 	close(r.signals)
@@ -149,7 +149,7 @@ func (r *Reaper) collect() {
 	}
 }
 
-// anyChild is whom wait4(2) takes for any.
+// anyChild makes wait4(2) wait for any child.
 const anyChild = -1
 
 // wait takes in the end of a child, and reports whether it has ended. r.mu is
@@ -173,9 +173,9 @@ func (r *Reaper) wait(child int) bool {
 	return true
 }
 
-// Childless reports whether this process has no child left, of its own or by
-// adoption. It looks for itself, since the signal for the last one may still be
-// on its way. A shared reaper does not know.
+// Childless reports whether this process has no child left, started or adopted.
+// It looks for itself, since the signal for the last one may still be on its
+// way. A shared reaper does not know.
 func (r *Reaper) Childless() bool {
 	r.collect()
 	r.mu.Lock()
@@ -200,8 +200,8 @@ func (r *Reaper) Signal(pid int, sig syscall.Signal, group bool) bool {
 }
 
 // InOwnGroup reports whether a process is in the process group of this one, as
-// those are that a library starts here. None of the program's is: its guard
-// leads a session of its own, and hooks and checks lead groups.
+// processes are that a library starts here. The program's processes are not:
+// its guard leads a separate session, and hooks and checks lead groups.
 func InOwnGroup(pid int) bool {
 	group, err := syscall.Getpgid(pid)
 	return err == nil && group == syscall.Getpgrp()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// patience bounds each wait. None that succeeds takes so long.
+// patience bounds each wait. A wait that succeeds is much shorter.
 const patience = time.Minute
 
 // newDeafReaper returns a reaper that no SIGCHLD reaches.
@@ -39,7 +39,7 @@ func TestAProcessIsCollectedWithoutItsSignal(t *testing.T) {
 	}
 }
 
-func TestALookThatFindsNothingIsNoNews(t *testing.T) {
+func TestLookWithoutAResultIsNotReported(t *testing.T) {
 	r := newDeafReaper(t)
 	pid, ended, err := r.Start("/bin/sleep", []string{"sleep", "600"}, &syscall.ProcAttr{})
 	if err != nil {
@@ -57,7 +57,7 @@ func TestALookThatFindsNothingIsNoNews(t *testing.T) {
 	select {
 	case <-r.Changed:
 	case <-time.After(patience):
-		t.Fatal("nobody is told of an end")
+		t.Fatal("an end is not reported")
 	}
 	if status := <-ended; !status.Signaled() {
 		t.Errorf("status %v", status)

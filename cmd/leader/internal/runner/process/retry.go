@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A process is one that was found below this one. Its number and its start, in
-// ticks since the boot, tell it from all others. The number alone is given to
-// others again once it is free.
+// A process is a process that was found below this one. Its number and its
+// start, in ticks since the boot, identify it. The number alone may be given to
+// another process when it is free.
 type process struct {
 	pid, parent, group int
 	start, comm        string
@@ -25,7 +25,7 @@ type Survivor struct {
 	PID   int    `json:"pid"` // or the negative number of a group, of which no more is known
 	UID   int    `json:"uid"` // the real one
 	Comm  string `json:"comm,omitempty"`
-	Start string `json:"start,omitempty"` // tells it from others of its number
+	Start string `json:"start,omitempty"` // distinguishes it from others with its number
 }
 
 func (s Survivor) key() string { return fmt.Sprint(s.PID, " ", s.Start) }
@@ -48,9 +48,9 @@ const (
 // to fill a log.
 const MaxNamed = 16
 
-// A Retry says when to kill again what has not ended. What cannot be ended may
-// live for days, and a round each 10 ms would cost up to a quarter of a core
-// for as long.
+// A Retry decides when to kill again the processes that have not ended. A
+// process that cannot be ended may live for days, and a round each 10 ms would
+// cost up to a quarter of a core for as long.
 type Retry struct {
 	Due     int64               // when the next round is, on the shared clock
 	Backoff time.Duration       // from the last round to that
@@ -60,8 +60,8 @@ type Retry struct {
 // Ready reports whether a round is due.
 func (r *Retry) Ready(now int64) bool { return now >= r.Due }
 
-// Took takes in what a round of SIGKILL met, and sets the next one: soon, if
-// somebody appeared whom it can end, and later and later if not. Somebody new
+// Took records a round of SIGKILL, and sets the next one: soon, if a new
+// process appeared that it can end, and later and later if not. A new process
 // means that something forks, and only quick rounds outrun that.
 func (r *Retry) Took(now int64, met Round) {
 	denied := make(map[string]struct{}, len(met.Denied))
@@ -86,7 +86,7 @@ func (r *Retry) Took(now int64, met Round) {
 type Named map[string]struct{}
 
 // News returns those survivors that were not named before. Rounds meet the same
-// ones for as long as they live, and the user is told once.
+// ones for as long as they live, and the user is informed once.
 func (n *Named) News(all []Survivor) (news []Survivor) {
 	if *n == nil {
 		*n = make(Named)
@@ -117,24 +117,24 @@ func listOf(all []Survivor) string {
 	return strings.Join(names, ", ")
 }
 
-// AheadWords tell of processes that are out of reach while the term lasts.
+// AheadWords describe processes that are out of reach while the term lasts.
 func AheadWords(news []Survivor, uid int) string {
-	return fmt.Sprintf("%s could not be ended when the term is over: uid %d may not signal it (leader run --help says what to do)",
+	return fmt.Sprintf("%s could not be ended when the term is over: uid %d may not signal it (see leader run --help)",
 		listOf(news), uid)
 }
 
-// DeniedWords tell of such processes when they are to end.
+// DeniedWords describe out-of-reach processes when they are to end.
 func DeniedWords(news []Survivor, uid int) string {
 	return fmt.Sprintf("%s cannot be ended: uid %d may not signal it. It has to end by itself, or by its user or root; "+
 		"the lease is not released before", listOf(news), uid)
 }
 
-// DeafWords tell of processes that a signal does not reach.
+// DeafWords describe processes that a signal does not reach.
 func DeafWords(sig syscall.Signal, all []Survivor, uid int) string {
 	return fmt.Sprintf("signal %d (%v) does not reach %s: uid %d may not signal it", int(sig), sig, listOf(all), uid)
 }
 
-// LapsedWords tell of what follows when the lease runs out first.
+// LapsedWords describe the consequences if the lease runs out first.
 func LapsedWords(all []Survivor) string {
 	return fmt.Sprintf("THE LEASE HAS RUN OUT while %s lives and cannot be ended: another host may run the program beside it. "+
 		"Only the term's number, checked by what it writes to, makes that harmless", listOf(all[:min(len(all), MaxNamed)]))

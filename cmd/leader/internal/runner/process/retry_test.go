@@ -31,7 +31,7 @@ func rounds(d time.Duration, meets func(n int) Round) (n int) {
 	return n
 }
 
-func TestWhatCannotBeEndedIsNotTriedForEver(t *testing.T) {
+func TestUnkillableProcessIsRetriedLessAndLess(t *testing.T) {
 	for name, c := range map[string]struct {
 		meets func(n int) Round
 		most  int
@@ -50,7 +50,7 @@ func TestWhatCannotBeEndedIsNotTriedForEver(t *testing.T) {
 	}
 }
 
-func TestWhoeverAppearsIsKilledSoon(t *testing.T) {
+func TestNewProcessIsKilledSoon(t *testing.T) {
 	var h Retry
 	now := int64(time.Hour)
 	for range 20 {
@@ -80,7 +80,7 @@ func TestASurvivorIsNamedOnce(t *testing.T) {
 	words := DeniedWords([]Survivor{{PID: 7, UID: 0, Comm: "sudo"}, {PID: -9}}, 1000)
 	for _, want := range []string{`process 7 ("sudo", uid 0)`, "process group 9", "uid 1000"} {
 		if !strings.Contains(words, want) {
-			t.Errorf("%q does not say %q", words, want)
+			t.Errorf("%q does not contain %q", words, want)
 		}
 	}
 }

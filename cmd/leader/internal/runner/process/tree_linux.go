@@ -31,8 +31,8 @@ func ChildAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// MaySignalAll reports whether this process may signal those of all users. Root
-// without the capability may not, and another user with it may.
+// MaySignalAll reports whether this process may signal the processes of all
+// users. Root without the capability may not, and another user with it may.
 func MaySignalAll() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -81,8 +81,8 @@ func (r *Reaper) strays() (pids []int) {
 
 // descendants returns all processes below root, apart from those below the
 // excepted ones, and these. The processes come and go while they are read, so
-// that one that forks now may have a child that is missed: whoever calls it to
-// kill calls it again until none is left.
+// that one that forks now may have a child that is missed: a caller that kills
+// calls it again until none is left.
 func descendants(root int, except func(pid int) bool) []process {
 	below := make(map[int][]process)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
@@ -185,7 +185,7 @@ func realUser(pid int) int {
 }
 
 // signalExactly signals the process that p was read from, not another one that
-// has its number by now. A process that has ended is no error. A number is
+// has its number by now. A process that has ended is not an error. A number is
 // given again, and the wrong process would be killed, perhaps as root.
 func signalExactly(p process, sig syscall.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
@@ -196,7 +196,7 @@ func signalExactly(p process, sig syscall.Signal) error {
 		return nil
 	}
 	defer func() { _ = unix.Close(fd) }()
-	// The descriptor stands for whoever has the number now.
+	// The descriptor refers to the process that has the number now.
 	if now, ok := readStat(statFile(p.pid)); ok && now.start == p.start {
 		return unix.PidfdSendSignal(fd, sig, nil, 0)
 	}

@@ -46,8 +46,8 @@ func TestAProcessThatMayNotBeSignalledIsNotTakenForGone(t *testing.T) {
 	}
 }
 
-// The client of a store may have a program fetch its credentials, as that of
-// Kubernetes does. Whoever takes the status of such a process lets the client
+// The client of a store may have a program fetch its credentials, as the
+// Kubernetes client does. Taking the status of such a process makes the client
 // believe that it failed.
 func TestASharedReaperLeavesOthersTheirProcesses(t *testing.T) {
 	r := NewSharedReaper()
@@ -80,8 +80,8 @@ func TestASharedReaperLeavesOthersTheirProcesses(t *testing.T) {
 	awaitProcess(t, pid, "be collected", func(_ process, there bool) bool { return !there })
 }
 
-// A library waits for its own. What a script has started before it became leader
-// run is of the same group, and nobody waits for that.
+// A library waits for its processes. Processes that a script started before it
+// became leader run are in the same group, and nobody waits for that.
 func TestASharedReaperLeavesItsGroupToOthersForAWhile(t *testing.T) {
 	r := newReaper(true)
 	r.Close() // it would collect meanwhile

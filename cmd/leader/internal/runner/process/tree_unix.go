@@ -12,10 +12,11 @@ import (
 // group is out of reach.
 func Adopt() error { return nil }
 
-// ChildAttr has a process lead a group of its own.
+// ChildAttr makes a process lead a new group.
 func ChildAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// MaySignalAll reports whether this process may signal those of all users.
+// MaySignalAll reports whether this process may signal the processes of all
+// users.
 func MaySignalAll() bool { return os.Geteuid() == 0 }
 
 // Executable is the file of this program. Here an update between two runs does
@@ -37,8 +38,8 @@ func KillBelow(group int, _ func(pid int) bool) Round { return signalGroup(sysca
 // strays returns nothing: nobody's orphans become ours here.
 func (r *Reaper) strays() []int { return nil }
 
-// signalGroup is denied only if no member of the group may be signalled: who
-// else is out of reach is not told here.
+// signalGroup is denied only if no member of the group may be signalled: other
+// unreachable processes are not reported here.
 func signalGroup(sig syscall.Signal, group int) (r Round) {
 	if group <= 0 || GroupGone(group) {
 		return r

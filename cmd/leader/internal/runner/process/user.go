@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// BecomesAnother reports how a program would become another user, whom this one
-// may not signal, and is empty if it would not. Only what its file shows is
-// looked at: what the program starts in turn is not known yet. The names are
-// looked at besides the mode, since these tools may have the right by a
-// capability of their file instead.
+// BecomesAnother reports how a program would become another user, which this
+// one may not signal, and is empty if it would not. It looks only at the
+// program's file: later child programs are not known yet. It looks at the names
+// as well as the mode, since these tools may have the right by a file
+// capability instead.
 func BecomesAnother(path string) string {
 	if MaySignalAll() {
 		return ""
@@ -40,8 +40,8 @@ func BecomesAnother(path string) string {
 	return ""
 }
 
-// Refusal says why a program that becomes another user is not run, and what to
-// do. why is why it gets no cgroup.
+// Refusal explains why a program that becomes another user is not run, and the
+// remedy. why is why it gets no cgroup.
 func Refusal(becomes string, why error) error {
 	return fmt.Errorf("%s, and uid %d may not signal that one's processes: they could not be ended when the term is over. "+
 		"Give leader run the right to (sudo leader run … -- PROGRAM, without sudo inside; for another user than root: "+
