@@ -2,8 +2,8 @@
 # the stages.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test race labs check servers fmt tidy bench compare stores sim explore \
-	mutants chaos soak fuzz nightly docs release-snapshot
+.PHONY: help demo quick test race labs check servers fmt tidy bench compare stores sim quorum explore \
+	mutants chaos soak fuzz nightly generate docs release-snapshot
 
 # Without paths the build cache serves every clone. Without debug information,
 # which neither stack traces nor profiles need, there is a sixth less to compile
@@ -29,6 +29,8 @@ BIN        := $(CURDIR)/.bin/$(shell go env GOVERSION)
 LINTER     := $(BIN)/golangci-lint
 GORELEASER := v2.15.1
 RELEASER   := $(BIN)/goreleaser@$(GORELEASER)/goreleaser
+# The generator of make docs, in the versions of its lock file.
+SITE       := $(CURDIR)/.bin/site
 # The modules outside of the workspace. Each go.mod gives the reason.
 BESIDE     := tools test/labs/compare examples/operator
 # A stage whose packages cannot be listed fails, and does not run nothing.
@@ -47,8 +49,10 @@ took        = @echo "$@: passed in $$(($$(date +%s) - $(BEGUN))) s"
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
+# Not by go run, which fails after Ctrl-C whatever its program returns.
 demo: ## watch a live election on an embedded NATS server, and hurt it (ARGS="--workers 3")
-	go run $(if $(findstring --store,$(ARGS)),,-tags natsonly) ./cmd/leader demo $(ARGS)
+	@go build -buildvcs=false $(if $(findstring --store,$(ARGS)),,-tags natsonly) -o $(BIN)/leader ./cmd/leader
+	@exec $(BIN)/leader demo $(ARGS)
 
 quick: ## after each edit: the root module in short, and its store on one NATS server
 	go test -short ./...
@@ -92,7 +96,7 @@ endif
 servers: ## get the labs' servers that are not here, once (20 minutes; SLICE="redis etcd": these)
 	go run ./test/labs/servers/install $(patsubst ci,$(CISERVERS),$(filter-out all,$(SLICE)))
 
-check: $(LINTER) ## format, lint (with vet), vulnerabilities, go.mod files, subjects of commits, builds for other systems
+check: $(LINTER) ## format, lint (with vet), vulnerabilities, language, go.mod files, subjects of commits, builds for other systems
 	@BIN=$(BIN) ARGS="$(ARGS)" tools/check.sh $(BESIDE)
 	$(took)
 
@@ -105,11 +109,11 @@ tidy: ## tidy go.mod and go.sum of every module
 bench: ## measure this project alone, and print the table (4 minutes)
 	go run ./test/labs/bench $(ARGS)
 
-compare: ## measure beside client-go, etcd and the stores, and write docs/comparison.md (13 minutes; ARGS=--quick: a slice)
+compare: ## measure beside client-go, etcd and the stores, and write docs/evidence/comparison.md (13 minutes; ARGS=--quick: a slice)
 	@cd test/labs/compare && GOWORK=off go build -o $(BIN)/compare . && GOWORK=off $(BIN)/compare $(ARGS)
 
-stores: servers ## measure elections over each store, and write the tables of docs/stores.md (6 minutes)
-	cd test/labs/stores && LEADER_SERVERS=all go test -count=1 -timeout 60m -run TestFigures ./figures -args -rounds 40 -page $(CURDIR)/docs/stores.md
+stores: servers ## measure elections over each store, and write the tables of docs/reference/stores.md (6 minutes)
+	cd test/labs/stores && LEADER_SERVERS=all go test -count=1 -timeout 60m -run TestFigures ./figures -args -rounds 40 -page $(CURDIR)/docs/reference/stores.md
 
 sim: ## run SEEDS=10000 simulated fault schedules of the core, from seed BASE=1 on, and of the runtime
 	go test -count=1 -timeout 60m -v -run '^TestSimulation$$' ./internal/machine -args -sim.seeds=$(SEEDS) -sim.base=$(BASE)
@@ -117,31 +121,41 @@ sim: ## run SEEDS=10000 simulated fault schedules of the core, from seed BASE=1 
 	go test -count=1 -timeout 60m -v -run '^TestSimulation$$' . -args -seeds=$(SEEDS) >.out/sim.log; status=$$?; \
 		grep -Ev '^ *(=== |--- PASS: TestSimulation/)' .out/sim.log; exit $$status
 
+quorum: ## kill and wipe members of quorums 200 times, judge 1000 histories, and measure (some 40 minutes, on a machine that does nothing else)
+	cd test && go test -count=1 -parallel 1 -timeout 2h -v -run 'Killed|Wiped|Histories|Figures' ./quorum -args -kills 200 -wipes 200 -ttl 1s -histories 1000 -figures
+	cd test/labs/stores && go test -count=1 -v -run Figures ./quorumstore -args -figures
+
 explore: ## visit every world of larger bounds than make test has time for (an hour, up to 17 GB)
 	go test -count=1 -timeout 4h -v -run '^TestExplore$$' ./internal/machine -args -explore.deep
 	go test -count=1 -timeout 4h -v ./internal/specification -args -spec.large
+	go test -count=1 -timeout 4h -v -run '^TestExplore$$' ./store/quorumstore/internal/ballot -args -explore.deep
 
-mutants: ## put each bug that the field has had back, demand that it is caught, and write docs/mutants.md (4 to 30 minutes)
-	go run ./test/mutants -write docs/mutants.md
+mutants: ## put each bug that the field has had back, demand that it is caught, and write docs/evidence/mutants.md (4 to 30 minutes)
+	go run ./test/mutants -write docs/evidence/mutants.md
 
-chaos: ## set candidates and servers on fire for FOR=10m, and write docs/chaos.md
-	go run ./test/labs/chaos --for $(or $(FOR),10m) --page docs/chaos.md $(ARGS)
+chaos: ## set candidates and servers on fire for FOR=10m, and write docs/evidence/chaos.md
+	go run ./test/labs/chaos --for $(or $(FOR),10m) --page docs/evidence/chaos.md $(ARGS)
 
-soak: ## one fault a minute for FOR=24h, watching what grows, and write docs/soak.md
-	go run ./test/labs/chaos soak --for $(or $(FOR),24h) --page docs/soak.md $(ARGS)
+soak: ## one fault a minute for FOR=24h, watching what grows, and write docs/evidence/soak.md
+	go run ./test/labs/chaos soak --for $(or $(FOR),24h) --page docs/evidence/soak.md $(ARGS)
 
 fuzz: ## run every fuzz target for FUZZTIME=30s
 	@tools/fuzz.sh $(FUZZTIME)
 
-nightly: ## what takes hours: explore, sim, mutants, labs, chaos, fuzz, and a release
-	@for target in explore sim mutants labs chaos fuzz release-snapshot; do $(MAKE) --no-print-directory $$target || exit 1; done
+nightly: ## what takes hours: explore, sim, mutants, labs, chaos, fuzz, the site, and a release
+	@for target in explore sim mutants labs chaos fuzz docs release-snapshot; do $(MAKE) --no-print-directory $$target || exit 1; done
 
-docs: ## write what is generated: docs/cli.md, the tables of docs/stores.md, docs/demo.svg, docs/dash.png (a minute)
+generate: ## write what is generated: docs/reference/commands.md, the tables of docs/reference/stores.md, docs/demo.svg, docs/dash.png (a minute)
 	go generate ./cmd/leader
 	go test -count=1 ./test/internal/storefigures -args -update
 	cd cmd/leader && go test -count=1 -run TestPicture ./internal/demo -args -picture $(CURDIR)/docs/demo.svg
 	go run ./test/labs/servers/install chromium
 	cd test/labs/dash && go test -count=1 -run TestPictureForTheReadme . -args -picture $(CURDIR)/docs/dash.png
+
+docs: $(SITE) ## build the documentation as a static site with search into .out/site (needs node and npm; a minute)
+	@rm -rf $(SITE)/source .out/site && mkdir -p $(SITE)/source/.vitepress .out
+	@cp -R README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md docs $(SITE)/source && cp tools/site/config.mjs $(SITE)/source/.vitepress
+	$(SITE)/node_modules/.bin/vitepress build $(SITE)/source
 
 release-snapshot: $(RELEASER) ## build what a release consists of into .out/release, and start it (the first time half an hour of a processor)
 	go run ./test/labs/release -version $(VERSION) -goreleaser $(RELEASER) snapshot
@@ -158,3 +172,7 @@ $(LINTER): tools/go.mod tools/go.sum
 $(RELEASER):
 	@echo "building goreleaser (once, four minutes of a processor)"
 	@GOWORK=off GOBIN=$(@D) go install github.com/goreleaser/goreleaser/v2@$(GORELEASER)
+
+$(SITE): tools/site/package.json tools/site/package-lock.json
+	@mkdir -p $@ && cp $^ $@ && cd $@ && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@

@@ -29,10 +29,14 @@ done
 step known vulnerabilities
 (cd tools && GOWORK=off go run ./vulncheck -tool "$BIN/govulncheck" ${ARGS-} $modules)
 
+step language
+GOWORK=off go -C tools build -o "$BIN/voice" ./voice
+"$BIN/voice"
+
 step go.mod files
 tools/tidy.sh -check "$@"
 
-step docs/cli.md
+step docs/reference/commands.md
 go test -run '^Test(Reference|Help)' ./cmd/leader
 
 # The packages that people import are also vetted, with their tests.

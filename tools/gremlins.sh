@@ -1,6 +1,6 @@
 #!/bin/sh
 # gremlins.sh [FILE...]: lets gremlins mutate the core, file after file (half an
-# hour); docs/mutants.md says what the survivors are.
+# hour); docs/evidence/mutants.md says what the survivors are.
 #
 # File after file, since a run that is ended early reports nothing. -count=1,
 # since gremlins gives a mutant a multiple of the time that the tests took

@@ -4,12 +4,12 @@
 # the directories OUTSIDE, whose modules are not in the workspace.
 #
 # The directory of a package decides its stage. Labs are test/labs, the examples,
-# and the modules of clients below store and discovery: they need servers or a
-# browser, or take minutes to fetch and to compile.
+# the modules of clients, which are consul, etcd, kubernetes and those below
+# store: they need servers or a browser, or take minutes to fetch and to compile.
 set -eu
 cd "$(dirname "$0")/.."
 stage=$1; shift
-clients=$(find store discovery -name go.mod ! -path '*/judge/*' -exec dirname {} + | sort | paste -s -d '|' -)
+clients=$(find consul etcd kubernetes store -name go.mod ! -path '*/judge/*' -exec dirname {} + | sort | paste -s -d '|' -)
 labs="^\./(test/labs|examples|$clients)(/|\$)"
 outside="^\./($(echo "${@:-none}" | tr ' ' '|'))(/|\$)"
 
@@ -24,6 +24,6 @@ case $stage in
 test) found | grep -Ev "$labs" ;;
 race) for dir in $(found | grep -Ev "$labs"); do ! concurrent "$dir" || echo "$dir"; done ;;
 labs) found | grep -E "$labs" ;;
-ci) found | grep -E '^\./(store/(pg|redis|etcd)store|test/labs/(dash|chaos|stores/(pgstore|redis|etcdstore)))(/|$)' ;;
+ci) found | grep -E '^\./(store/(pg|redis)store|etcd/etcdstore|test/labs/(dash|chaos|stores/(pgstore|redis|etcdstore)))(/|$)' ;;
 *) echo "packages.sh: unknown stage: $stage" >&2; exit 2 ;;
 esac

@@ -5,7 +5,7 @@
 # Where the detector itself failed the program is run once more. Under
 # testing/synctest two goroutines that look at timers of which the time has come
 # share one state of the detector, and it may end the program at any of them (Go
-# 1.26, go.dev/issue/78156; docs/track-record.md). That says nothing of the test.
+# 1.26, go.dev/issue/78156; docs/evidence/track-record.md). That says nothing of the test.
 # Whatever else fails has failed.
 #
 # What the program prints is shown when it has ended.

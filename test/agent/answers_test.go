@@ -33,17 +33,18 @@ import (
 // patience bounds what no test that passes waits for.
 const patience = time.Minute
 
-// A lab is an agent under way, whose answers are compared with what it says of
-// them.
+// A lab is a running agent, whose answers are compared with its own description
+// of them.
 type lab struct {
 	t      *testing.T
 	url    string
 	doc    *openapi3.T
 	router routers.Router
-	judged map[string]bool // the operations of which an answer that is no problem was seen
+	judged map[string]bool // the operations with at least one answer that is not a problem
 }
 
-// start starts leader agent with a server of its own, and reads what it serves.
+// start starts leader agent with a new server, and reads the description that
+// it serves.
 func start(t *testing.T) *lab {
 	t.Helper()
 	// A part of the key of Go's test cache (see the Makefile).
@@ -70,7 +71,7 @@ func start(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Wait() }) // the answers have told
+	t.Cleanup(func() { _ = cmd.Wait() }) // the answers have shown it
 	l := &lab{t: t, judged: map[string]bool{}}
 	for lines := bufio.NewScanner(out); l.url == "" && lines.Scan(); {
 		l.url, _ = strings.CutPrefix(lines.Text(), "agent ")
@@ -237,8 +238,8 @@ func (l *lab) until(what string, try func() error) {
 	l.t.Fatalf("%s: %v", what, err)
 }
 
-// trusts demands what an answer says of the trust: at least so much, or nothing
-// of it if that is negative.
+// trusts demands that an answer reports at least so much trust, or no trust if
+// least is negative.
 func (l *lab) trusts(what string, a answer, code string, least int64) {
 	l.t.Helper()
 	switch {
@@ -247,7 +248,7 @@ func (l *lab) trusts(what string, a answer, code string, least int64) {
 	case least < 0 && a.Trust != nil:
 		l.t.Errorf("%s: trust for %d ms, in an answer about no candidate", what, *a.Trust)
 	case least >= 0 && a.Trust == nil:
-		l.t.Errorf("%s: nothing is said of the trust", what)
+		l.t.Errorf("%s: no trust is reported", what)
 	case least == 0 && *a.Trust != 0:
 		l.t.Errorf("%s: trust for %d ms, want none", what, *a.Trust)
 	case least > 0 && *a.Trust < least:
@@ -265,7 +266,7 @@ func TestTheAgentAnswersAsItIsDescribed(t *testing.T) {
 	)
 	l.ask(200, get, "/healthz", "")
 	l.ask(200, get, "/openapi.yaml", "")
-	l.ask(200, get, "/v1/groups", "") // those of --dev
+	l.ask(200, get, "/v1/groups", "") // the groups of --dev
 	l.trusts("a group that nobody knows", l.ask(404, get, group, ""), "no_group", -1)
 	l.trusts("a campaign without a name", l.ask(400, post, candidates, `{}`), "invalid", -1)
 

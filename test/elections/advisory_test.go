@@ -81,7 +81,7 @@ func (r tape) until(t *testing.T, wanted func(*nats.Msg) bool) (all []*nats.Msg)
 	}
 }
 
-// stopped tells the last message of an instance.
+// stopped matches the last message of an instance.
 func stopped(instance string) func(*nats.Msg) bool {
 	return func(m *nats.Msg) bool {
 		a, err := advisory.Decode(m.Data)
@@ -424,13 +424,13 @@ func TestAdvisoriesOfFilteredEventsAreNotPublished(t *testing.T) {
 	}
 }
 
-// The election has a connection of its own and goes on; its advisories wait for
-// the other, which keeps nothing by itself, and what is too old for the queue
-// is dropped and counted.
+// The election has a separate connection and goes on. Its advisories wait for
+// the other connection, which buffers nothing. Advisories that are too old for
+// the queue are dropped and counted.
 func TestAdvisoriesWaitForTheConnectionAndHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	nc := natslab.Connect(t, proxy.URL(), nats.ReconnectBufSize(-1), nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(-1))
 	heard := record(t, srv.Connect(t), "leader-advisory.>")
 	p := advisory.New(nc, advisory.Options{Queue: 3})
@@ -474,7 +474,7 @@ func TestAdvisoriesWaitForTheConnectionAndHoldNobodyUp(t *testing.T) {
 func TestStopWaitsForAdvisoriesNoLongerThanFlushTimeout(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	nc := natslab.Connect(t, proxy.URL())
 	e := stand(t, srv.Connect(t), "a", hooked(advisory.Hooks(nc, advisory.Options{FlushTimeout: 50 * time.Millisecond})))
 	awaitLeader(t, e)

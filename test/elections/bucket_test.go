@@ -48,7 +48,7 @@ func TestBucketsMadeByOthersServe(t *testing.T) {
 			if took := time.Since(begun); c.coolDown && took < short {
 				t.Errorf("promoted after %v, without a cool-down", took)
 			}
-			g.await("a warning that says "+c.warning, func() bool {
+			g.await("a warning with "+c.warning, func() bool {
 				return strings.Contains(strings.Join(a.noted(leader.NoteWarning), "\n"), c.warning)
 			})
 			b := g.join(srv.Connect(t), "b", ttl(short), found)
@@ -110,7 +110,7 @@ func TestSilentLeaderOfAnExpiringBucketIsSucceeded(t *testing.T) {
 			a.leads()
 			b := g.joinBehind(srv, "b", ttl(short), graceful)
 			b.hears()
-			// Whoever leads by now falls silent: the machine may have stalled for
+			// The current leader falls silent: the machine may have stalled for
 			// a's lease.
 			old, losses, first := g.leading()
 			old.proxy.Hold(natslab.ToServer, natslab.ToClient)
@@ -159,7 +159,7 @@ func TestTermsGrowAcrossADeletedBucket(t *testing.T) {
 			return a.Term().Number > before.Number || b.Term().Number > before.Number
 		})
 	}
-	// Nobody has gone deaf.
+	// Every watch still delivers.
 	from := g.leader()
 	to := a
 	if from == a {
@@ -168,7 +168,7 @@ func TestTermsGrowAcrossADeletedBucket(t *testing.T) {
 	g.handover(from, to)
 }
 
-// A bucket that is deleted under its elections is noticed and told of; the
+// A bucket that is deleted under its elections is noticed and reported, and the
 // elections wait for it.
 func TestDeletedBucketIsReportedAndAwaited(t *testing.T) {
 	t.Parallel()
@@ -187,7 +187,7 @@ func TestDeletedBucketIsReportedAndAwaited(t *testing.T) {
 	}
 	g.await("the term ends", func() bool { return !a.IsLeader() && !b.IsLeader() })
 	for _, m := range []*member{a, b} {
-		g.await(m.id+" says what is wrong", func() bool {
+		g.await(m.id+" reports the fault", func() bool {
 			err := m.Status().LastError
 			return errors.Is(err, store.ErrPermanent) && strings.Contains(err.Error(), "leader bucket create --bucket b")
 		})
@@ -209,7 +209,7 @@ func TestLeaderOfADeletedBucketHasNoRival(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
 	srv := natslab.Start(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	admin, cut, direct := srv.Connect(t), natslab.Connect(t, proxy.URL()), srv.Connect(t)
 	g := newGroup(t, "b")
 	a := g.join(cut, "a", ttl(lease))

@@ -77,7 +77,7 @@ func TestClusterThatLosesItsMajorityElectsNobodyUntilItIsBack(t *testing.T) {
 	cluster.Nodes[1].Stop()
 	g.await("nobody leads", func() bool { return !a.IsLeader() && !b.IsLeader() })
 	g.await(old.id+"'s term ends", func() bool { return old.losses() > losses })
-	g.await(old.id+" is told", func() bool { return !strings.HasSuffix(old.told(), "promote") })
+	g.await(old.id+" is notified", func() bool { return !strings.HasSuffix(old.told(), "promote") })
 	cluster.Nodes[0].Run()
 	cluster.Nodes[1].Run()
 	if again := g.leader().Term(); !again.Supersedes(first) {

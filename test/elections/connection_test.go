@@ -21,7 +21,7 @@ import (
 func TestLeaderThatIsCutOffStopsBeforeItsSuccessorLeads(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	cut, sound := natslab.Connect(t, proxy.URL()), srv.Connect(t)
 	g := newGroup(t, "b")
 	a := g.join(cut, "a", ttl(short))
@@ -36,12 +36,13 @@ func TestLeaderThatIsCutOffStopsBeforeItsSuccessorLeads(t *testing.T) {
 	if a.IsLeader() {
 		t.Error("a still leads")
 	}
-	g.await("a is told", func() bool { return strings.HasSuffix(a.told(), "promote demote") })
+	g.await("a is notified", func() bool { return strings.HasSuffix(a.told(), "promote demote") })
 	if !b.Term().Supersedes(first) {
 		t.Errorf("term %v after %v", b.Term(), first)
 	}
 
-	// What a wrote into the black hole arrives now, and must not depose b.
+	// The writes that a sent into the black hole arrive now, and must not
+	// depose b.
 	proxy.Resume()
 	a.follows(b)
 }
@@ -52,7 +53,7 @@ func TestLeaderWithoutAConnectionIsDemotedAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "b"})
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	g := newGroup(t, "b")
 	grace := func(c *leader.ElectionConfig) { c.DisconnectGracePeriod = 200 * time.Millisecond }
 	a := g.join(natslab.Connect(t, proxy.URL()), "a", grace)
@@ -152,7 +153,7 @@ func TestTermOutlivesLostConnections(t *testing.T) {
 func TestReconnectBufferMakesNoLeader(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	buffered := natslab.Connect(t, proxy.URL(), nats.ReconnectBufSize(8<<20))
 	g := newGroup(t, "b")
 	a := g.join(buffered, "a", ttl(short))
@@ -183,7 +184,7 @@ func impatient() []nats.Option {
 }
 
 // A server is gone for longer than the client library tries to find it: Run, an
-// election, a manager and an observation end, and say why.
+// election, a manager and an observation end, and return the reason.
 func TestConnectionThatGaveUpEndsAllThatRanOnIt(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

@@ -53,7 +53,7 @@ func TestPauseOutlivesTheRestartOfServersAndCandidates(t *testing.T) {
 		t.Fatalf("%v: %+v", err, s)
 	}
 	if s.Leader.Reason != leader.ReasonPaused || s.Leader.By != "ann" || s.Leader.Why != "migration" {
-		t.Errorf("the vacancy says %+v", s.Leader)
+		t.Errorf("the vacancy is %+v", s.Leader)
 	}
 	if h, err = c.Resume(natslab.Within(t), jobs); err != nil || h.To.ID == "" {
 		t.Fatalf("%v: %+v", err, h)
@@ -72,9 +72,9 @@ func awaitBarred(t *testing.T, e leader.Election) {
 	})
 }
 
-// Each leader is asked as soon as it is seen, often before the one before it
-// has heard that its own release was written. Who then sees the vacancy of the
-// next, and never its record, has been succeeded all the same.
+// Each leader is asked as soon as it is seen, often before its predecessor
+// knows that its own release was written. A leader that then sees its
+// successor's vacancy, and never its record, has been succeeded all the same.
 func TestStepDownsInARowCostNoLease(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

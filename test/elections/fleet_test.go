@@ -19,7 +19,7 @@ const rolesBucket = "roles"
 
 // A fleet is some instances that take part in the same roles. For as long as
 // the test runs it looks for a role with two leaders at one instant: by the
-// contexts of the terms, and by what the instances say of themselves.
+// contexts of the terms, and by the status of the instances.
 type fleet struct {
 	tb    testing.TB
 	names []string
@@ -32,7 +32,7 @@ type fleet struct {
 	all   []*instance
 }
 
-// An instance is one manager with a connection of its own.
+// An instance is one manager with its own connection.
 type instance struct {
 	*leader.RoleManager
 	id string
@@ -132,8 +132,8 @@ func (f *fleet) add(i *instance, name string) {
 	}
 }
 
-// promoted judges the beginning of a term by the contexts: that of the one
-// before has ended.
+// promoted judges the beginning of a term by the contexts: the previous term's
+// context has ended.
 func (f *fleet) promoted(ctx context.Context, id, name string) {
 	term, _ := leader.TermFromContext(ctx)
 	f.mu.Lock()

@@ -49,12 +49,12 @@ type promotion struct {
 	at   time.Time
 }
 
-// A member is one candidate and what its hooks told.
+// A member is one candidate and the calls of its hooks.
 type member struct {
 	leader.Election
 	g     *group
 	id    string
-	proxy *natslab.Proxy // of a member that joined behind one
+	proxy *natslab.Relay // of a member that joined behind one
 
 	mu       sync.Mutex
 	calls    map[string]int // by "kind" and by "kind outcome"
@@ -83,8 +83,8 @@ func newGroup(tb testing.TB, bucket string) *group {
 	return g
 }
 
-// config is that of a candidate who releases when stopped. It does not cool
-// down: the bucket is the test's own, and there was none before.
+// config is the configuration of a candidate that releases when stopped. It
+// does not cool down: the bucket is the test's own, and there was none before.
 func (g *group) config(id string, tweaks []tweak) leader.ElectionConfig {
 	cfg := leader.ElectionConfig{
 		Bucket: g.bucket, Group: g.name, InstanceID: id,
@@ -165,10 +165,10 @@ func (g *group) join(nc *nats.Conn, id string, tweaks ...tweak) *member {
 	return m
 }
 
-// joinBehind makes a candidate behind a proxy of its own and starts it.
+// joinBehind makes a candidate behind a separate proxy and starts it.
 func (g *group) joinBehind(srv *natslab.Server, id string, tweaks ...tweak) *member {
 	g.tb.Helper()
-	proxy := natslab.NewProxy(g.tb, srv.Addr())
+	proxy := natslab.NewRelay(g.tb, srv.Addr())
 	m := g.join(natslab.Connect(g.tb, proxy.URL()), id, tweaks...)
 	m.proxy = proxy
 	return m
@@ -189,9 +189,9 @@ func (m *member) resign() {
 	}
 }
 
-// succeed has the member lead: whoever else does resigns, as often as it takes.
-// On a busy machine a short lease may run out before its leader is told to
-// resign, and who has resigned may win again.
+// succeed makes the member lead: any other leader resigns, as often as needed.
+// On a busy machine a short lease may run out before its leader gets the
+// request to resign, and a candidate that has resigned may win again.
 func (m *member) succeed() {
 	m.g.tb.Helper()
 	ctx := natslab.Within(m.g.tb)
@@ -227,7 +227,7 @@ func (m *member) noted(kind string) []string {
 	return texts
 }
 
-// told is the callbacks' story so far.
+// told is the sequence of callbacks so far.
 func (m *member) told() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -306,7 +306,7 @@ func (g *group) await(what string, cond func() bool) {
 	natslab.Await(natslab.Within(g.tb), g.tb, what, g.moved, cond, g.report)
 }
 
-// report says what everybody knows.
+// report describes the state that each member knows.
 func (g *group) report() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -404,7 +404,7 @@ func (m *member) follows(l *member) {
 	})
 }
 
-// ensure makes a bucket of ours before anybody uses it.
+// ensure makes a bucket with the library before it is used.
 func ensure(tb testing.TB, nc *nats.Conn, cfg natsstore.BucketConfig) {
 	tb.Helper()
 	js := natslab.JetStream(tb, nc)
@@ -428,8 +428,8 @@ func await[T any](t *testing.T, c <-chan T) (v T) {
 	return v
 }
 
-// handover has the leader resign and waits for the other: whoever has gone deaf
-// in an interruption does not pass.
+// handover makes the leader resign and waits for the other: a candidate whose
+// watch was lost in an interruption does not pass.
 func (g *group) handover(from, to *member) {
 	g.tb.Helper()
 	to.follows(from)
@@ -454,7 +454,7 @@ const (
 )
 
 // stand starts a candidate of the group jobs, whose TTL no test waits for. An
-// answer that a server took with it is given up long before.
+// answer that was lost with a server is given up long before.
 func stand(t *testing.T, nc *nats.Conn, id string, tweaks ...tweak) leader.Election {
 	t.Helper()
 	cfg := leader.ElectionConfig{

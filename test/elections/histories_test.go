@@ -19,12 +19,13 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// historiesBucket is where the histories happen; each has keys of its own.
+// historiesBucket is the bucket of the histories, each of which has its own
+// keys.
 const historiesBucket = "histories"
 
-// registers are those of the bucket, which is made. What a client publishes
-// while it is not connected waits in its buffer, as by default, and is sent
-// when it is back.
+// registers are the registers of the bucket, which is made. Messages that a
+// client publishes while it is not connected wait in its buffer, as by default,
+// and are sent when it is back.
 func registers(tb testing.TB, replicas int, connect func(testing.TB, ...nats.Option) *nats.Conn) judge.Registers {
 	tb.Helper()
 	nc := connect(tb)
@@ -53,8 +54,8 @@ func registers(tb testing.TB, replicas int, connect func(testing.TB, ...nats.Opt
 	}
 }
 
-// withFaults are the options of a history. The asynchronous writes are those of
-// elections.
+// withFaults are the options of a history. Its asynchronous writes are made as
+// elections make them.
 func withFaults() judge.Options {
 	return trial.Flags(judge.Options{Cases: []judge.Case{judge.Faults}, Enough: func(c histories.Tally) error {
 		if c.Writes < 500 || c.Acknowledged < 100 || c.Conflicts < 50 || c.Unknown < 10 || c.Async < 100 {

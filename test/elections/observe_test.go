@@ -18,11 +18,11 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// What an observer of team.* learns.
+// The events that an observer of team.* receives.
 const (
-	atOnce      = "at once" // the present state, and that it is complete
+	atOnce      = "at once" // the initial state, and that it is complete
 	withRenewal = "with the next renewal"
-	nothing     = "nothing" // and it is told why
+	nothing     = "nothing" // and the reason is reported
 )
 
 // The rights of an observer of the groups team.* in bucket b.
@@ -86,9 +86,9 @@ func judgeObserver(t *testing.T, nc *nats.Conn, o *told, want string) {
 	t.Helper()
 	switch want {
 	case atOnce:
-		// All that is told up to there: a group of which the user may not hear
-		// must not be among it.
-		events := o.until("the end of the present state", func(e event) bool { return e.present || e.failed != nil })
+		// All events up to there: a group that the user may not observe must
+		// not be among them.
+		events := o.until("the end of the initial state", func(e event) bool { return e.present || e.failed != nil })
 		if !presents(events, "team.a", "a") {
 			t.Errorf("told %v", events)
 		}
@@ -119,8 +119,8 @@ func judgeObserver(t *testing.T, nc *nats.Conn, o *told, want string) {
 	}
 }
 
-// presents reports whether the events tell of one group's leader, and then that
-// this is all. Renewals come when they come.
+// presents reports whether the events contain one group's leader, followed by
+// the end of the initial state. Renewals may come at any point.
 func presents(events []event, group, id string) bool {
 	n := len(events) - 1
 	for _, e := range events[:n] {
@@ -169,7 +169,7 @@ func lead(tb testing.TB, nc *nats.Conn, group, id string) leader.Election {
 	return e
 }
 
-// A told is what an observer was told, in the order of telling.
+// A told holds the events that an observer received, in their order.
 type told struct {
 	tb     testing.TB
 	mu     sync.Mutex
@@ -247,7 +247,7 @@ func (o *told) until(what string, ok func(event) bool) []event {
 		select {
 		case <-news:
 		case <-deadline.Done():
-			o.tb.Fatalf("never told: %s; told %v", what, events)
+			o.tb.Fatalf("never reported: %s; reported %v", what, events)
 		}
 	}
 }

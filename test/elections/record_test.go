@@ -53,7 +53,8 @@ func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 	if e.Revision() < r.Term+3 {
 		t.Errorf("revision %d in term %d", e.Revision(), r.Term)
 	}
-	// The time is that of the server's clock, which here is ours.
+	// The time comes from the server's clock, which here is this process's
+	// clock.
 	since := a.Status().LastTransition
 	if e.Created().Before(since) || e.Created().After(time.Now()) {
 		t.Errorf("renewed at %v; leads since %v", e.Created(), since)
@@ -61,7 +62,7 @@ func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 	// Its own times are of the leader's clock. A term begins with the claim,
 	// and its holder leads when that is acknowledged.
 	if r.Acquired < begun.UnixMilli() || r.Acquired > since.UnixMilli() || r.Renewed < since.UnixMilli() || r.Renewed > time.Now().UnixMilli() {
-		t.Errorf("begun at %v, leads since %v: %s", begun.UnixMilli(), since.UnixMilli(), e.Value())
+		t.Errorf("started at %v, leads since %v: %s", begun.UnixMilli(), since.UnixMilli(), e.Value())
 	}
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// candidateRights are what the documentation of natsstore says a candidate of
-// group g needs in a bucket of ours named b.
+// candidateRights are the rights that a candidate of group g needs in a bucket
+// named b that the library made, according to the documentation of natsstore.
 func candidateRights() (publish, subscribe []string) {
 	return []string{"$KV.b.g", "$JS.API.DIRECT.GET.KV_b.$KV.b.g", "$JS.API.DIRECT.GET.KV_b.$KV.b._ctl.g", "$JS.API.STREAM.INFO.KV_b"},
 		[]string{"leader.b.g", "leader.b._ctl.g", "_INBOX.>"}

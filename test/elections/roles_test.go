@@ -65,7 +65,7 @@ func sum(ns []int) (total int) {
 	return total
 }
 
-// One subscription serves all roles, and in buckets that do not republish one
+// All roles share one subscription, and in buckets that do not republish one
 // consumer.
 func TestThousandRolesNeedOneWatch(t *testing.T) {
 	t.Parallel()
@@ -93,8 +93,9 @@ func TestThousandRolesNeedOneWatch(t *testing.T) {
 			// made; the server removes the first after a while.
 			natslab.Eventually(t, "no more than the watch needs", func(context.Context) error {
 				consumers, subs := srv.Consumers("KV_"+rolesBucket), subscriptions(t, srv)-before
-				// The watch, its replies, those of its writes, and those of the
-				// connection's requests and publishes.
+				// Subscriptions for the watch, its replies, the replies of its
+				// writes, and the replies of the connection's requests and
+				// publishes.
 				if consumers != want || subs > 7 {
 					return fmt.Errorf("%d roles: %d consumers, want %d, and %d subscriptions on the server", n, consumers, want, subs)
 				}
@@ -119,7 +120,7 @@ func TestThousandRenewalsArePipelined(t *testing.T) {
 	const n, delay = many, 50 * time.Millisecond
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: rolesBucket})
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	proxy.Delay(delay, natslab.ToServer, natslab.ToClient)
 	calls := &stopwatch{renewed: make(map[string]int)}
 	f := newFleet(t, 1)
@@ -142,8 +143,8 @@ func TestThousandRenewalsArePipelined(t *testing.T) {
 	took := calls.times()
 	t.Logf("%d renewals of %d roles, %v on the way: median %v, p99 %v, longest %v",
 		len(took), n, 2*delay, took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
-	// One after the other, half of them would wait for n times the delay and
-	// longer.
+	// If they came one after the other, half of them would wait for n times the
+	// delay or longer.
 	if median := took[len(took)/2]; median > n*delay/4 {
 		t.Errorf("half of the renewals took longer than %v", median)
 	}
@@ -242,9 +243,9 @@ func TestThousandRolesCostOneGoroutineEach(t *testing.T) {
 	}
 }
 
-// usageOfRoles counts the goroutines, but for those that an election has for
-// the first TTL only, in case that its watch tells nothing of pauses, and the
-// heap.
+// usageOfRoles counts the heap and the goroutines, without those that an
+// election has only for the first TTL, in case its watch does not report
+// pauses.
 func usageOfRoles() (goroutines int, heap int64) {
 	runtime.GC()
 	runtime.GC() // what finalizers and pools released

@@ -167,7 +167,7 @@ func crowd(t *testing.T, nc *nats.Conn, n int) {
 	}
 }
 
-// Whoever counts them would take a thousand for all.
+// Otherwise a caller would take a thousand for the whole count.
 func TestRollCallThatIsCutOffReportsIt(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1000, 1001} {

@@ -126,8 +126,8 @@ func TestThousandElectionsOnOneConnectionCostAGoroutineEach(t *testing.T) {
 		awaitAll(t, es, settled)
 		t.Logf("%s: settled after %v", id, time.Since(begun))
 		t.Cleanup(func() { stopThem(t, es) })
-		// What the connection itself needs, in the client and in the server of
-		// this process.
+		// The goroutines that the connection itself needs, in the client and in
+		// the server of this process.
 		const besides = 50
 		var used consumption
 		natslab.Eventually(t, id+": few goroutines once all that was under way has ended", func(context.Context) error {
@@ -255,10 +255,10 @@ func TestThousandElectionsKeepTheirTermsInABucketThatDoesNotRepublish(t *testing
 			return nil
 		})
 	}
-	// Besides the renewals themselves nothing is to be asked: it was four times
-	// as much, by consumers made anew for ever. Without that it is somewhat
-	// more on a busy machine: 2.1 and 2.5 times as much were seen at loads of
-	// 32 and 45, with no term lost.
+	// Nothing except the renewals should be sent. It was four times as much,
+	// caused by consumers that were recreated for ever. Without that it is
+	// somewhat more on a busy machine: 2.1 and 2.5 times as much were seen at
+	// loads of 32 and 45, with no term lost.
 	if asked, renewed := requests(t, srv)-asked, renewed.Load()-before; asked > 3*renewed {
 		t.Errorf("%d messages to the server for %d renewals", asked, renewed)
 	}
@@ -284,8 +284,8 @@ func requests(tb testing.TB, srv *natslab.Server) int64 {
 	return v.InMsgs
 }
 
-// load keeps every processor busy until it is told to stop. It gives way often:
-// who waits for its turn waits for some tenths of a millisecond, and not for
+// load keeps every processor busy until stop is called. It yields often, so
+// that another goroutine waits for some tenths of a millisecond, and not for
 // the scheduler's ten.
 func load() (stop func()) {
 	var done atomic.Bool

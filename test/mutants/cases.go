@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The conditions of case clauses are no statements, so gremlins, which goes by
+// The conditions of case clauses are not statements, so gremlins, which goes by
 // coverage, takes them for untested and leaves them out. They are mutated here,
 // by the operators that gremlins has.
 
@@ -54,7 +54,8 @@ func caseMutants(root, file string) ([]caseMutant, error) {
 				begin := at(b.OpPos)
 				mutated := text[:begin] + op.String() + text[begin+len(b.Op.String()):]
 				all = append(all, caseMutant{
-					// The number tells equal operators of one condition apart.
+					// The number distinguishes equal operators of one
+					// condition.
 					name: fmt.Sprintf("%s: %s: %v at %d becomes %v", filepath.Base(file), shown, b.Op, begin-at(e.Pos()), op),
 					edit: edit{file: file, old: text, new: mutated},
 				})
@@ -91,8 +92,8 @@ func coreFiles(root string) ([]string, error) {
 	return files, err
 }
 
-// huntCases mutates the conditions of the core's case clauses, and tells of
-// those that survive and are not listed as harmless.
+// huntCases mutates the conditions of the core's case clauses, and reports the
+// mutants that survive and are not listed as harmless.
 func huntCases(ctx context.Context, l lab, progress io.Writer) (alive []string, err error) {
 	files, err := coreFiles(l.root)
 	if err != nil {

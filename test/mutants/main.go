@@ -3,7 +3,7 @@
 //
 //	go run ./test/mutants                          all of them
 //	go run ./test/mutants -bug 4                   those of one bug
-//	go run ./test/mutants -write docs/mutants.md   and the table into the page; with -bug, the rows of that bug
+//	go run ./test/mutants -write docs/evidence/mutants.md   and the table into the page; with -bug, the rows of that bug
 //	go run ./test/mutants -cases                   the conditions of the core's case clauses instead, which gremlins leaves out
 //
 // A mutant is a replacement of text in the library's own source, built by the
@@ -193,7 +193,7 @@ func (l lab) baseline(ctx context.Context, wanted func(int) bool, progress io.Wr
 	return nil
 }
 
-// machineName says where the seconds were measured.
+// machineName describes where the seconds were measured.
 func machineName() string {
 	return fmt.Sprintf("%d processors, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }

@@ -1,6 +1,6 @@
 package main
 
-// An edit replaces a piece of a file, which must stand there exactly once.
+// An edit replaces a piece of a file, which must occur there exactly once.
 type edit struct{ file, old, new string }
 
 // A check is the tests that are expected to catch a mutant.
@@ -18,8 +18,8 @@ type mutant struct {
 	check check
 }
 
-// A cover says why a bug, or a part of it, has no place in our code where it
-// could be put back, and which test shows so.
+// A cover is the reason why a bug, or a part of it, has no place in this code
+// where it could be put back, with the test that shows it.
 type cover struct {
 	bug   int
 	why   string
@@ -47,8 +47,8 @@ func traces(run string) check { return check{pkg: "internal/machine", run: "^Tes
 
 func root(run string) check { return check{pkg: ".", run: "^(" + run + ")$"} }
 
-// onNATS is a test on a real server. What a mutant loses is waited for until
-// patience ends, so that has to be shorter than a mutant may take.
+// onNATS is a test on a real server. If a mutant loses an event, the test waits
+// for it until patience ends, so that has to be shorter than a mutant may take.
 func onNATS(run string) check {
 	return check{pkg: "test/natsstore", run: run, args: "-patience=20s"}
 }
@@ -89,7 +89,7 @@ func twoLeaders() []mutant {
 		{5, "a releaser adopts its own record again", []edit{
 			{machine + "release.go", "\tif c.ours(seen) {\n\t\tif c.s.Write.Stage == Flying {", "\tif c.ours(seen) {\n\t\tc.granted(seen.Rev, c.now)\n\t\treturn\n\t}\n\tif c.ours(seen) {\n\t\tif c.s.Write.Stage == Flying {"},
 		}, simulated("300")},
-		{6, "a release is written whatever stands there", []edit{
+		{6, "a release is written over any record", []edit{
 			{nats + "internal/wire/message.go", "f.msg.Header.Set(HeaderOperation, OpDelete)", "f.msg.Header.Set(HeaderOperation, OpDelete)\n\t\tf.msg.Header.Del(jetstream.ExpectedLastSubjSeqHeader)"},
 		}, onNATS("^TestConformance$/^Ours$")},
 		{6, "the same, in memory", []edit{
@@ -106,7 +106,7 @@ func twoLeaders() []mutant {
 		}, simulated("300")},
 		{10, "revisions of a bucket that is made again begin at 1", []edit{
 			{nats + "bucket.go", "uint64(now.UnixMicro())", "1 + 0*uint64(now.UnixMicro())"},
-		}, onNATS("^TestRevisionsContinueAboveThoseOfADeletedBucket$")},
+		}, onNATS("^TestRevisionsContinueAboveADeletedBuckets$")},
 		{10, "what is absent may be created whatever was there", []edit{
 			{"store/memstore/memstore.go", "at != w.Expected {", "at != w.Expected && (w.Expected != 0 || !s.state(w.Key).Tombstone) {"},
 		}, check{pkg: "store/memstore", run: "^TestConformance"}},
@@ -145,7 +145,7 @@ func stranded() []mutant {
 			{machine + "write.go", "\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts", "\tif w.Kind == Acquire && c.ev.Outcome == Permanent {\n\t\tc.finish()\n\t\treturn\n\t}\n\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts"},
 		}, root("TestPermanentFaultOfARunningElectionIsReportedAndRetriedWithPatience")},
 		{19, "a consumer that was lost is not made again", []edit{
-			{nats + "internal/feed/consumer.go", "\t\tif !s.waiting(f) { // else its", "\t\tif false { // else its"},
+			{nats + "internal/sources/consumer.go", "\t\tif !s.waiting(f) { // else its", "\t\tif false { // else its"},
 			{nats + "hub.go", "\tif n := h.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.nc.Stats().Reconnects; n != h.reconnects && false {"},
 		}, onNATS("^TestConformance$/^Foreign$/^WatchRepeatsThePresentStateAfterAnInterruption$")},
 		{19, "what was missed during a lost connection is not read", []edit{
@@ -178,20 +178,20 @@ func stranded() []mutant {
 	}
 }
 
-// untrue are the bugs by which callbacks, metrics and numbers say what is not
-// so.
+// untrue are the bugs by which callbacks, metrics and numbers report a wrong
+// state.
 func untrue() []mutant {
 	return []mutant{
-		{27, "a loss is told without a gain", []edit{
+		{27, "a loss is reported without a gain", []edit{
 			{machine + "hold.go", "if !c.s.Grant.Promoted {\n\t\tc.s.Phase = Draining", "if false {\n\t\tc.s.Phase = Draining"},
 		}, simulated("20")},
-		{27, "each callback has a goroutine of its own", []edit{
+		{27, "each callback has a separate goroutine", []edit{
 			{engine + "queue.go", "\tq.calls = append(q.calls, queuedCall{kind, do})\n", "\tgo do()\n\tdo = func() {}\n\tq.calls = append(q.calls, queuedCall{kind, do})\n"},
 		}, root("TestCallbacksComeInOrderAndAlternate|TestCallbacksRunInTheOrderOfTheirRegistration|TestOnDemoteWaitsForAnOnPromoteThatLasts")},
 		{28, "the context survives the term", []edit{
 			{engine + "trust.go", "w.cancel(w.loss(w.term, r))", "_ = r"},
 		}, check{pkg: "internal/engine", run: "^TestTermContextEndsWithoutAnybodyLooking$"}},
-		{29, "a loss is not told", []edit{
+		{29, "a loss is not reported", []edit{
 			{machine + "hold.go", "\tc.do(Action{Kind: Demote, Reason: x.Reason})\n", ""},
 		}, simulated("20")},
 		{30, "a panic in a callback is the program's", []edit{
@@ -203,9 +203,9 @@ func untrue() []mutant {
 		{31, "a second registration panics", []edit{
 			{"leaderprom/leaderprom.go", "if err := reg.Register(collector{m, describe()}); err != nil {\n", "reg.MustRegister(collector{m, describe()})\n\tif err := error(nil); err != nil {\n"},
 		}, check{pkg: "leaderprom", run: "^TestASecondRegistrationIsAnError$"}},
-		{32, "a write in flight has no class of its own", []edit{
+		{32, "a write in flight has no separate class", []edit{
 			{nats + "errors.go", "return errInFlight\n\tcase codeStoreFailed", "return store.ErrConflict\n\tcase codeStoreFailed"},
-		}, onNATS("^(TestWriteInFlightIsNoConflictByItself|TestInFlightRefusalsEndAsTransient)$")},
+		}, onNATS("^(TestWriteInFlightAloneCausesNoConflict|TestInFlightRefusalsEndAsTransient)$")},
 		{33, "a renewal begins a new number", []edit{
 			{machine + "hold.go", "c.s.Grant.Renewal++\n", "c.s.Grant.Renewal++\n\tc.s.Grant.Term = rev\n"},
 		}, simulated("20")},
@@ -222,22 +222,22 @@ func costly() []mutant {
 			{engine + "storeio.go", "w, ok := e.store.st.(store.Watcher)\n\tif !ok {", "w, ok := e.store.st.(store.Watcher)\n\tif ok {\n\t\tgo s.poll()\n\t}\n\tif !ok {"},
 		}, root("TestFollowersDoNotPoll")},
 		{35, "a lost race widens no window", []edit{
-			{machine + "spread.go", "\tc.s.Window = min(max(2*c.s.Window, contentionTrips*took), c.m.TTL/windowShare)\n", "\t_ = took\n"},
+			{machine + "contention.go", "\tc.s.Window = min(max(2*c.s.Window, contentionTrips*took), c.m.TTL/windowShare)\n", "\t_ = took\n"},
 		}, core("TestALostRaceWidensTheWindow")},
 		{35, "the race of a start widens the window", []edit{
 			{machine + "claim.go", "counts, took := seen.Kind == Held && c.s.HeldTTL > 0,", "counts, took := seen.Kind == Held,"},
 		}, core("TestALostRaceWidensTheWindow")},
 		{35, "a winner that comes late narrows no window", []edit{
-			{machine + "spread.go", "\tif c.now.Mono-c.s.FreeAt < int64(c.s.Window/2) {\n", "\tif c.s.Window >= 0 {\n"},
+			{machine + "contention.go", "\tif c.now.Mono-c.s.FreeAt < int64(c.s.Window/2) {\n", "\tif c.s.Window >= 0 {\n"},
 		}, core("TestAWinnerThatComesLateNarrowsTheWindow")},
 		{35, "a winner that comes early narrows the window", []edit{
-			{machine + "spread.go", "\tif c.now.Mono-c.s.FreeAt < int64(c.s.Window/2) {\n", "\tif c.s.Window < 0 {\n"},
+			{machine + "contention.go", "\tif c.now.Mono-c.s.FreeAt < int64(c.s.Window/2) {\n", "\tif c.s.Window < 0 {\n"},
 		}, core("TestAWinnerThatComesLateNarrowsTheWindow")},
 		{35, "all challenge an expired lease at once", []edit{
-			{machine + "spread.go", "return skewed(c.ev.Rand, c.within(max(min(expiryWindow, c.m.TTL/expiryShare), c.s.Window)))", "return 0"},
+			{machine + "contention.go", "return backoff.Skewed(unit(c.ev.Rand), c.within(max(min(expiryWindow, c.m.TTL/expiryShare), c.s.Window)))", "return 0"},
 		}, core("TestAResumedGroupIsClaimedInOrder")},
 		{35, "all delays have equal chances", []edit{
-			{machine + "spread.go", "math.Log1p(unit(rand)*(crowd-1)) / math.Log(crowd)", "unit(rand) * math.Log(crowd) / math.Log(crowd)"},
+			{"internal/backoff/backoff.go", "math.Log1p(unit*(crowd-1)) / math.Log(crowd)", "unit * math.Log(crowd) / math.Log(crowd)"},
 		}, core("TestFewClaimHoweverMany")},
 		{36, "each watch has a goroutine", []edit{
 			{nats + "owner.go", "\tif !wide {\n", "\tif !wide && h == nil {\n"},
@@ -262,7 +262,7 @@ func reviewed() []mutant {
 		}, margins()},
 		{37, "one old read ends a release", []edit{
 			{machine + "write.go", "const staleReads = 3", "const staleReads = 1"},
-		}, core("TestOneOldReadEndsNoRelease")},
+		}, core("TestStaleReadDoesNotEndARelease")},
 		{37, "a repeated report of a lost connection restarts the grace", []edit{
 			{machine + "step.go", "if !c.s.Down {\n", "if c.s.Phase != Idle {\n"},
 		}, core("TestARepeatedDisconnectionDoesNotRestartTheGrace")},
@@ -277,7 +277,7 @@ func reviewed() []mutant {
 		}, core("TestAWriteThatIsGivenUpIsNotUnderWay")},
 		{37, "what was seen after the window is vacated", []edit{
 			{machine + "hold.go", "(seen.Kind == Bare || seen.Kind == Malformed) && !c.s.Grant.Trust.Reached(c.now)", "seen.Kind == Bare || seen.Kind == Malformed"},
-		}, core("TestWhatIsSeenAfterTheWindowIsNotVacated")},
+		}, core("TestRecordSeenAfterTheWindowIsNotVacated")},
 		{37, "a new claim keeps the old term", []edit{
 			{machine + "claim.go", "Nonce: c.ev.Nonce, Settled", "Term: c.s.Grant.Term, Settled"},
 		}, simulated("300")},
@@ -290,7 +290,7 @@ func reviewedOutside() []mutant {
 	return []mutant{
 		{37, "what the watch repeats is taken for a store that went back", []edit{
 			{engine + "loop.go", "&& entry.Revision >= l.observed", "&& entry.Revision > l.observed"},
-		}, root("TestRepeatedEntryOfTheWatchIsNoRegress")},
+		}, root("TestRepeatedEntryOfTheWatchIsNotARegression")},
 		{37, "a vacancy is written before the callbacks have returned", []edit{
 			{engine + "loop.go", "\t\tdefer l.inbox.event(machine.Event{Kind: machine.Drained})\n", ""},
 			{engine + "loop.go", "\tl.ending, l.undrained = nil, true\n", "\tl.ending, l.undrained = nil, true\n\tl.inbox.event(machine.Event{Kind: machine.Drained})\n"},
@@ -307,7 +307,7 @@ func reviewedOutside() []mutant {
 		{37, "a panic of a hook is ours", []edit{
 			{engine + "report.go", "hook(name string, f func()) { shield.Call(f, r.panicked(name)) }", "hook(_ string, f func()) { f() }"},
 		}, root("TestPanicOfAHookIsReportedAndTheElectionGoesOn")},
-		{37, "a term that one step began and ended is told to the program", []edit{
+		{37, "a term that one step began and ended is reported to the program", []edit{
 			{engine + "loop.go", "\tif w := l.current.Load(); w != nil {\n\t\tl.callbacks.ofTerm(", "\tif w := l.current.Load(); true {\n\t\tl.callbacks.ofTerm("},
 		}, check{pkg: "internal/engine", run: "^TestNoListOfActionsBreaksTheRuntime$"}},
 		{37, "news go the way of terms", []edit{
@@ -319,7 +319,7 @@ func reviewedOutside() []mutant {
 		{37, "a process that may not be signalled is taken for one that has ended", []edit{
 			{"cmd/leader/internal/runner/process/tree_linux.go", "errors.Is(err, unix.EPERM) && !p.dead", "errors.Is(err, unix.EPERM) && false"},
 		}, check{pkg: "cmd/leader/internal/runner/process", run: "^TestAProcessThatMayNotBeSignalledIsNotTakenForGone$"}},
-		{37, "the age of a bucket is not told", []edit{
+		{37, "the age of a bucket is not reported", []edit{
 			{nats + "check.go", "report.Age = age(info)", "_ = age(info)"},
 		}, onNATS("^TestBucketMadeAgainIsNew$")},
 	}
@@ -327,7 +327,7 @@ func reviewedOutside() []mutant {
 
 // carried are mistakes of the proxy.
 func carried() []mutant {
-	siege := check{pkg: "test/labs/proxy", run: "^TestNobodyIsSentToWhoLeadsNoMore$", args: "-seed=2"}
+	siege := check{pkg: "test/labs/proxy", run: "^TestNoRequestIsSentToAFormerLeader$", args: "-seed=2"}
 	return []mutant{
 		{38, "a former leader's connections are never cut", []edit{
 			{"proxy/route.go", "\t\tl.cut()\n", "\t\t_ = l\n"},
@@ -341,7 +341,7 @@ func carried() []mutant {
 // reviewedLabs are mistakes that a review of the labs put in, and that passed.
 func reviewedLabs() []mutant {
 	return []mutant{
-		{39, "a panic of the store says that nothing was written", []edit{
+		{39, "a panic of the store is reported as a write that never left", []edit{
 			{engine + "guard.go", "the store's %s panicked\", store.ErrUnknown, method)", "the store's %s panicked\", store.ErrTransient, method)"},
 		}, root("TestLeaseCountsFromTheWriteWhoseCallPanicked")},
 		{39, "a term begins beside a crash that found no window to close", []edit{
@@ -382,17 +382,17 @@ func reviewedLabs() []mutant {
 // for.
 func covers() []cover {
 	return []cover{
-		{20, "Nothing of ours writes with a TTL of the server, so there is none to be dropped; a bucket that would expire leases is refused.",
+		{20, "The library never writes with a TTL of the server, so there is none to be dropped; a bucket that would expire leases is refused.",
 			onNATS("^TestCheck$")},
 		{19, "A consumer for each watch, or one more with each reconnection, would show in the count of the server's consumers.",
 			onNATS("^TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost$")},
-		{31, "Labels are those of the configuration; a role that is removed leaves no series.",
+		{31, "Labels come from the configuration; a role that is removed leaves no series.",
 			check{pkg: "leaderprom", run: "^(TestARoleThatIsRemovedLeavesNoSeries|TestAStoppedElectionLeavesNoSeries)$"}},
 	}
 }
 
-// bugs are what the field has had, in a few words. The numbers are those of the
-// mutations in internal/machine too.
+// bugs are the bugs that the field has had, in a few words. The mutations in
+// internal/machine have the same numbers.
 var bugs = [...]string{
 	1:  "Validity counted from the acknowledgement (client-go)",
 	2:  "IsLeader goes by a flag or an identity and ignores expiry (client-go and others)",
@@ -406,7 +406,7 @@ var bugs = [...]string{
 	10: "Absence has no revision; revisions come again with a new bucket",
 	11: "A token validated by reading",
 	12: "Renewal without an expected revision, acquisition by Put",
-	13: "A suspended machine: the monotonic clock stood still",
+	13: "A suspended machine: the monotonic clock stopped",
 	14: "Acquired after the own lease had expired (etcd)",
 	15: "A child process killed long after the lock was lost (consul lock)",
 	16: "A renewal accepted after the own window had closed",
@@ -416,7 +416,7 @@ var bugs = [...]string{
 	20: "A record that became immortal (nats.go#1994)",
 	21: "Expiry sends no event, and followers only watch",
 	22: "A far-future TTL blocks the election",
-	23: "A paused or unhealthy candidate never stands again",
+	23: "A paused or unhealthy candidate never campaigns again",
 	24: "Deadlock: Stop in a callback, a stop that waits for itself",
 	25: "Readiness tied to leadership",
 	26: "A clean exit without a release",
@@ -430,7 +430,7 @@ var bugs = [...]string{
 	34: "Followers poll",
 	35: "A herd at each vacancy",
 	36: "A consumer and goroutines for each election",
-	37: "What an outside review put in, and our labs had passed",
+	37: "Bugs that an outside review put in, and our labs had passed",
 	38: "Connections go on to a leader of before",
-	39: "What a review of the labs put in, and they had passed",
+	39: "Bugs that a review of the labs put in, and they had passed",
 }

@@ -22,8 +22,8 @@ func repository(t *testing.T) string {
 	return root
 }
 
-// The text of each mutant stands in the code once, and what takes its place is
-// Go. That the mutants are caught shows make mutants, which takes some minutes.
+// The text of each mutant occurs in the code once, and its replacement is Go.
+// make mutants, which takes some minutes, shows that the mutants are caught.
 func TestEveryMutantFindsItsPlace(t *testing.T) {
 	root := repository(t)
 	for _, m := range mutants() {
@@ -60,7 +60,7 @@ func TestEveryBugHasAMutantOrAReason(t *testing.T) {
 func TestThePagesCountTheMutants(t *testing.T) {
 	root := repository(t)
 	page := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(root, "docs", name))
+		b, err := os.ReadFile(filepath.Join(root, "docs", "evidence", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestThePagesCountTheMutants(t *testing.T) {
 		want = append(want, m.name)
 	}
 	if count := fmt.Sprintf("all %d mutants", len(want)); !strings.Contains(page("track-record.md"), count) {
-		t.Errorf("docs/track-record.md does not say %q", count)
+		t.Errorf("docs/evidence/track-record.md does not contain %q", count)
 	}
 	for _, c := range covers() {
 		want = append(want, c.why)
@@ -79,11 +79,11 @@ func TestThePagesCountTheMutants(t *testing.T) {
 	text := page("mutants.md")
 	for _, name := range want {
 		if !strings.Contains(text, " | "+name+" | ") {
-			t.Errorf("docs/mutants.md has no row for %q", name)
+			t.Errorf("docs/evidence/mutants.md has no row for %q", name)
 		}
 	}
 	if rows := len(regexp.MustCompile(`(?m)^\| \d+ \| `).FindAllString(text, -1)); rows != len(want) {
-		t.Errorf("docs/mutants.md has %d rows, and should have %d", rows, len(want))
+		t.Errorf("docs/evidence/mutants.md has %d rows, and should have %d", rows, len(want))
 	}
 }
 

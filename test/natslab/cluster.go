@@ -23,7 +23,7 @@ type Cluster struct {
 
 // StartCluster starts a cluster of n servers, waits until it can make streams
 // of n replicas, and stops it when the test ends. Where tests run in parallel
-// it waits until few other clusters stand.
+// it waits until few other clusters run.
 func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 	tb.Helper()
 	takeSlot(tb, n)

@@ -15,14 +15,14 @@ import (
 // AcceptLeaves lets leaf nodes connect to the server.
 func AcceptLeaves() Option {
 	return func(o *server.Options) {
-		// They are not told the server's own address, by which they would go
+		// They do not learn the server's own address, by which they would go
 		// round a proxy.
 		o.LeafNode = server.LeafNodeOpts{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoAdvertise: true}
 	}
 }
 
 // LeafAddr returns host:port at which the running server accepts leaf nodes
-// (see [AcceptLeaves]). A [Proxy] can stand before it.
+// (see [AcceptLeaves]). A [Relay] can be before it.
 func (s *Server) LeafAddr() string {
 	s.tb.Helper()
 	port := 0

@@ -67,7 +67,7 @@ type Server struct {
 	srv  *server.Server
 }
 
-// Start starts a server that stands alone, and stops it when the test ends.
+// Start starts a single server, and stops it when the test ends.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	o := options(tb)
@@ -138,6 +138,15 @@ func (s *Server) Stop() {
 	s.srv.Shutdown()
 	s.srv.WaitForShutdown()
 	s.srv = nil
+}
+
+// Wipe removes the streams of a server that is stopped.
+func (s *Server) Wipe() {
+	s.tb.Helper()
+	if err := os.RemoveAll(s.opts.StoreDir); err != nil {
+		s.tb.Fatal(err)
+	}
+	keepStreams(s.tb, s.opts.StoreDir)
 }
 
 // Restart stops the server and starts it again on the same port and files.
@@ -248,9 +257,9 @@ func Within(tb testing.TB) context.Context {
 	return ctx
 }
 
-// Await waits until cond holds, and fails the test, naming what it waited for
-// and with the report of what is known, if ctx ends before. It looks whenever
-// something moved and also every 20 ms, since nothing tells that a lease has
+// Await waits until cond holds. If ctx ends before, it fails the test, naming
+// what it waited for and with the report of what is known. It looks whenever
+// something moved and also every 20 ms, since nothing reports that a lease has
 // run out.
 func Await(ctx context.Context, tb testing.TB, what string, moved <-chan struct{}, cond func() bool, report func() string) {
 	tb.Helper()

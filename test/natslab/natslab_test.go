@@ -32,10 +32,10 @@ func TestTheDirectoryOfStreamsCannotBeRemoved(t *testing.T) {
 	}
 }
 
-// A server that knows users closes a connection that does not say in time who
-// it is, by default within 2 s. A machine that stalls for longer made a test
+// A server that knows users closes a connection that does not identify itself
+// in time, by default within 2 s. A machine that stalls for longer made a test
 // fail by "broken pipe".
-func TestWhoConnectsHasTimeToSayWhoItIs(t *testing.T) {
+func TestConnectionsHaveTimeToIdentifyThemselves(t *testing.T) {
 	t.Parallel()
 	for name, srv := range map[string]*natslab.Server{
 		"alone":      natslab.Start(t, natslab.Users(natslab.Admin())),

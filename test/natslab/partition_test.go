@@ -22,9 +22,9 @@ func TestMain(m *testing.M) {
 // A server that is cut off takes no write, since it has no majority, and its
 // clients keep their connections; the two others go on.
 func TestAServerWithoutItsRoutesIsAloneWithItsClients(t *testing.T) {
-	for name, cut := range map[string]func(*natslab.Proxy){
-		"held": func(p *natslab.Proxy) { p.Hold(natslab.ToServer, natslab.ToClient) },
-		"cut":  (*natslab.Proxy).Cut,
+	for name, cut := range map[string]func(*natslab.Relay){
+		"held": func(p *natslab.Relay) { p.Hold(natslab.ToServer, natslab.ToClient) },
+		"cut":  (*natslab.Relay).Cut,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

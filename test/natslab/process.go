@@ -68,8 +68,8 @@ func serve(path string) error {
 	return err
 }
 
-// A Process is one nats-server with JetStream in a process of its own, which
-// can be killed.
+// A Process is one nats-server with JetStream in a separate process, which can
+// be killed.
 type Process struct {
 	Name string
 	// StoreDir is where the server keeps its files.
@@ -80,21 +80,21 @@ type Process struct {
 	port   int
 	fixed  string // of its configuration, what Configure does not change
 	config string // path of its configuration file
-	routes []*Proxy
+	routes []*Relay
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 }
 
-// Processes are servers that stand together, each in a process of its own.
+// Processes are servers of one cluster, each in its own process.
 type Processes struct {
 	tb    testing.TB
 	Nodes []*Process
 }
 
-// StartProcesses starts n servers, each in a process of its own: the test's
-// executable, whose TestMain must call [Serving]. More than one form a cluster.
-// extra is added to each configuration file. They are killed when the test
-// ends.
+// StartProcesses starts n servers, each in its own process: the test's
+// executable, whose TestMain must call [Serving]. Several servers form a
+// cluster. extra is added to each configuration file. They are killed when the
+// test ends.
 func StartProcesses(tb testing.TB, n int, extra string) *Processes {
 	tb.Helper()
 	listen := ports.Free(tb, 2*n) // for clients, and for routes
@@ -108,9 +108,9 @@ func StartProcesses(tb testing.TB, n int, extra string) *Processes {
 
 // A Command is what runs as a server. The zero value is the test's executable.
 type Command struct {
-	// Path is that of a program whose main calls [Serving].
+	// Path is the path of a program whose main calls [Serving].
 	Path string
-	// Env are variables of its environment, beside those of the test.
+	// Env are variables of its environment, in addition to the test's.
 	Env []string
 }
 
@@ -119,28 +119,29 @@ type Command struct {
 func StartPartitionable(tb testing.TB, run Command, n int, extra string) *Processes {
 	tb.Helper()
 	listen := ports.Free(tb, 2*n)
-	ends := make([][]*Proxy, n) // by server, those of its routes in both directions
+	ends := make([][]*Relay, n) // by server, the relays of its routes in both directions
 	urls := make([][]string, n) // by server, where it looks for the others
 	for from := range n {
 		for to := range n {
 			if from == to {
 				continue
 			}
-			p := NewProxy(tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(listen[n+to])))
+			p := NewRelay(tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(listen[n+to])))
 			ends[from], ends[to] = append(ends[from], p), append(ends[to], p)
 			urls[from] = append(urls[from], p.URL())
 		}
 	}
 	return startProcesses(tb, run, listen, extra, func(p *Process, i int) string {
 		p.routes = ends[i]
-		// Servers tell each other where the third is. They must not learn of a
-		// way round the proxies, and on this port nobody listens.
+		// Servers exchange the addresses of the others. They must not learn of
+		// a way round the proxies, and this port is closed.
 		return "advertise: \"127.0.0.1:1\", routes: [" + strings.Join(urls[i], ", ") + "]"
 	})
 }
 
 // startProcesses starts a server on each of the first half of the ports, whose
-// routes end at the second half. routes tells a server of the others.
+// routes end at the second half. routes configures a server's routes to the
+// others.
 func startProcesses(tb testing.TB, run Command, listen []int, extra string, routes func(p *Process, i int) string) *Processes {
 	tb.Helper()
 	n := len(listen) / 2
@@ -214,7 +215,7 @@ func (p *Process) Kill() {
 		return
 	}
 	_ = p.cmd.Process.Kill() // it may have ended by itself
-	_ = p.cmd.Wait()         // says that it was killed
+	_ = p.cmd.Wait()         // its error reports the kill
 	_ = p.stdin.Close()
 	p.cmd = nil
 }
@@ -234,7 +235,7 @@ func (p *Process) Signal(sig os.Signal) {
 // Routes returns the proxies on all connections between the server and the
 // others, if [StartPartitionable] started it: with all of them held or cut it
 // is alone, and its clients still reach it.
-func (p *Process) Routes() []*Proxy { return p.routes }
+func (p *Process) Routes() []*Relay { return p.routes }
 
 // Running reports whether the process was started and not killed.
 func (p *Process) Running() bool { return p.cmd != nil }

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A Program stands for the test in programs that are none: benchmarks and labs
-// with a main of their own. It has what this package needs of a testing.TB;
-// other methods of that must not be called. A failure is a panic, see
+// A Program replaces the test in programs that are not tests: benchmarks and
+// labs with their own main. It has the methods of testing.TB that this package
+// needs; its other methods must not be called. A failure is a panic, see
 // [Program.Run].
 type Program struct {
 	testing.TB
@@ -66,9 +66,9 @@ func (p *Program) TempDir() string {
 	return dir
 }
 
-// remove removes a directory of a server that was stopped. The server may write
-// a stream's state still, after it says that it has shut down (nats-server
-// 2.15.2), and a directory that gets a file meanwhile cannot be removed.
+// remove removes a directory of a server that was stopped. The server may still
+// write a stream's state after it reports its shutdown (nats-server 2.15.2),
+// and a directory that gets a file meanwhile cannot be removed.
 func remove(dir string) {
 	for range 50 {
 		if os.RemoveAll(dir) == nil {

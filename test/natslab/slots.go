@@ -2,14 +2,14 @@ package natslab
 
 import "testing"
 
-// atOnce is how many clusters of a test process stand at one time. More of them
+// atOnce is how many clusters of a test process run at one time. More of them
 // on two cores hold each other up until their servers doubt that the others
 // live, and gain nothing.
 const atOnce = 3
 
 var clusters = make(chan struct{}, atOnce)
 
-// takeSlot waits until few enough clusters stand, for as long as it takes, and
+// takeSlot waits until few enough clusters run, for as long as it takes, and
 // keeps the slot until the test has ended. A test that runs in parallel with
 // others starts one cluster, since two that each hold one and wait for a second
 // would wait for ever.

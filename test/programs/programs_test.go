@@ -177,7 +177,7 @@ func leads(t *testing.T, url, before string) (id string) {
 	return id
 }
 
-// reasonBefore reads what was written, of which the servers tell all, up to the
+// reasonBefore reads the writes, all of which the servers report, up to the
 // successor's claim. It returns why its predecessor released, or "" if it did
 // not.
 func reasonBefore(t *testing.T, writes *nats.Subscription, successor string) (reason string) {
@@ -257,16 +257,24 @@ func goBuild(t *testing.T, args ...string) {
 // defaultPort is held by the test whose server has the port 4222.
 var defaultPort sync.Mutex
 
-// natsServer runs nats-server, as `go install` makes it, in a process of its
-// own: on the default port if that is free.
+// natsServer runs nats-server, as `go install` makes it, in a separate process:
+// on the default port if that is free.
 func natsServer(t *testing.T) (url string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "nats-server")
 	goBuild(t, "-o", program, "github.com/nats-io/nats-server/v2")
+	port, url := natsPort(t)
+	run(t, program, "-js", "-sd", t.TempDir(), "-a", "127.0.0.1", "-p", port).awaitLine("Server is ready")
+	return url
+}
+
+// natsPort returns the port of this test's server until the test ends: the
+// default port if that is free.
+func natsPort(t *testing.T) (port, url string) {
+	t.Helper()
 	defaultPort.Lock()
 	t.Cleanup(defaultPort.Unlock)
-	url = nats.DefaultURL
-	port := "4222"
+	port, url = "4222", nats.DefaultURL
 	l, err := net.Listen("tcp", "127.0.0.1:"+port)
 	if err != nil {
 		t.Logf("the default port is taken (%v): programs are given another", err)
@@ -277,8 +285,7 @@ func natsServer(t *testing.T) (url string) {
 		url = "nats://127.0.0.1:" + port
 	}
 	_ = l.Close()
-	run(t, program, "-js", "-sd", t.TempDir(), "-a", "127.0.0.1", "-p", port).awaitLine("Server is ready")
-	return url
+	return port, url
 }
 
 // A process is a program that runs.
@@ -337,9 +344,9 @@ func (p *process) awaitLine(words string) {
 				return
 			}
 		case <-p.ended:
-			p.t.Fatalf("%s ended (%v) before it said %q:\n%s", p.cmd.Path, p.err, words, strings.Join(log, "\n"))
+			p.t.Fatalf("%s ended (%v) before it printed %q:\n%s", p.cmd.Path, p.err, words, strings.Join(log, "\n"))
 		case <-limit.Done():
-			p.t.Fatalf("%s never said %q:\n%s", p.cmd.Path, words, strings.Join(log, "\n"))
+			p.t.Fatalf("%s never printed %q:\n%s", p.cmd.Path, words, strings.Join(log, "\n"))
 		}
 	}
 }

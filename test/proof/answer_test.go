@@ -18,7 +18,7 @@ import (
 func TestClientsTakeAnswersOfTheLeaderAlone(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	key, v := keyed(t)
 	_, later := keyed(t)
 	keys, err := proof.NewKeySet(key.Public())

@@ -97,13 +97,13 @@ func (c *candidate) leads(t *testing.T) (careless context.Context, text string) 
 	}
 }
 
-// A leader that is cut off, or frozen as it sends, and learns of nothing: its
-// last proof has ended before another leads. One that hands over leaves proofs
-// whose time has not come, which the next one's end.
+// A leader is cut off, or frozen as it sends, and learns nothing: its last
+// proof has ended before another leads. A leader that hands over leaves proofs
+// whose time has not come, which the next leader's proofs end.
 func TestProofsOfDeposedLeadersAreRefused(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	key, v := keyed(t)
 	a := join(t, proxy.URL(), "a", key)
 	ctx, first := a.leads(t)

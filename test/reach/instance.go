@@ -21,10 +21,11 @@ const (
 	group  = "reach"
 )
 
-// serviceConfig is what the record tells clients: calls wait for a leader.
+// serviceConfig is the configuration for clients in the record: calls wait for
+// a leader.
 const serviceConfig = `{"methodConfig": [{"name": [{"service": "reach.Reach"}], "waitForReady": true}]}`
 
-// An event is what an instance tells its parent, a line each.
+// An event is a report of an instance to its parent, a line each.
 type event struct {
 	ID string `json:"id"`
 	// Ready: it knows who leads, and serves at an address.
@@ -32,12 +33,12 @@ type event struct {
 	Address string `json:"address,omitempty"`
 	// Held: its handler keeps the call of this number.
 	Held int `json:"held,omitempty"`
-	// Promotion: it has begun to lead.
+	// Promotion: it has started to lead.
 	Promotion *promotion `json:"promotion,omitempty"`
 	At        time.Time  `json:"at"`
 }
 
-// A part is what the process of an instance is told to be.
+// A part is the configuration of an instance's process.
 type part struct {
 	id, url, journals string
 	over              protocol
@@ -89,7 +90,7 @@ func beInstance(ctx context.Context, p part, stdin io.Reader, stdout io.Writer) 
 	return errors.Join(err, ended, s.Leave(), <-served)
 }
 
-// promotionHooks returns hooks that tell of the beginnings of terms.
+// promotionHooks returns hooks that report the beginnings of terms.
 func promotionHooks(id string, say func(any)) leader.Hooks {
 	var from atomic.Int64
 	return leader.Hooks{
@@ -106,8 +107,8 @@ func promotionHooks(id string, say func(any)) leader.Hooks {
 	}
 }
 
-// answers says who runs a call. It keeps one that asks for that, as long as its
-// caller wants.
+// answers returns the ID of the instance that runs a call. It keeps a call that
+// asks for that, as long as its caller wants.
 func answers(id string, j *journal, say func(any)) handler {
 	return func(ctx context.Context, text string) (string, error) {
 		number, hold, err := parseText(text)

@@ -36,7 +36,7 @@ func openJournal(dir, id string) (*journal, error) {
 
 type visitKey struct{}
 
-// arrive begins a visit. It stands before what refuses calls.
+// arrive begins a visit. It runs before the code that refuses calls.
 func arrive(ctx context.Context) (context.Context, *visit) {
 	v := &visit{arrived: overlap.Now()}
 	return context.WithValue(ctx, visitKey{}, v), v
@@ -96,13 +96,12 @@ type promotion struct {
 
 // deposedBy returns the promotion that had deposed the instance of a run.
 // Another's term had begun when the call arrived, and the instance's own had
-// not begun again when the handler did. It is nil if there is no such
-// promotion.
+// not begun again when the handler did. It is nil without such a promotion.
 //
 // A call that was let in before the instance was frozen, and whose handler
 // began after, is not disputed: nobody can keep those two instants together.
 func deposedBy(v visit, promotions []promotion) *promotion {
-	var other *promotion // the last one that had begun for certain
+	var other *promotion // the last one that had certainly started
 	for i, p := range promotions {
 		if p.ID != v.id && p.To <= v.arrived && (other == nil || p.To > other.To) {
 			other = &promotions[i]
@@ -119,7 +118,7 @@ func deposedBy(v visit, promotions []promotion) *promotion {
 	return other
 }
 
-// ledBefore reports whether the instance of a run had begun to lead at all.
+// ledBefore reports whether the instance of a run had started to lead at all.
 func ledBefore(v visit, promotions []promotion) bool {
 	for _, p := range promotions {
 		if p.ID == v.id && p.From <= v.began {

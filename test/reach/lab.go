@@ -25,7 +25,7 @@ import (
 // ttl is the length of the lease.
 const ttl = time.Second
 
-// options say what is measured.
+// options select what is measured.
 type options struct {
 	http  bool
 	quick bool
@@ -68,7 +68,7 @@ type member struct {
 	*harness.Child
 
 	id, address string
-	proxy       *natslab.Proxy // between it and NATS, or nil
+	proxy       *natslab.Relay // between it and NATS, or nil
 }
 
 func measure(ctx context.Context, o options, progress io.Writer) (f *figures, err error) {
@@ -129,7 +129,7 @@ func (l *lab) prepare(nc *nats.Conn) error {
 	return l.fill()
 }
 
-// fill has three instances stand.
+// fill starts three instances.
 func (l *lab) fill() error {
 	for len(l.runs) < 3 {
 		if err := l.join(); err != nil {
@@ -170,8 +170,8 @@ func (l *lab) clientLeaves(id string) (time.Time, error) {
 // a time without one.
 const settle = 300 * time.Millisecond
 
-// quiet has three instances stand, lets time pass, and returns how long the
-// slowest call took in it: what the machine alone costs.
+// quiet starts three instances, lets time pass, and returns how long the
+// slowest call took in it: the cost of the machine alone.
 func (l *lab) quiet() (time.Duration, error) {
 	if err := l.fill(); err != nil {
 		return 0, err
@@ -191,7 +191,7 @@ func (l *lab) join() error {
 	url := l.servers.URL()
 	if l.through {
 		err := l.program.Run(func() error {
-			m.proxy = natslab.NewProxy(&l.program, strings.TrimPrefix(url, "nats://"))
+			m.proxy = natslab.NewRelay(&l.program, strings.TrimPrefix(url, "nats://"))
 			return nil
 		})
 		if err != nil {
@@ -211,7 +211,7 @@ func (l *lab) join() error {
 	return err
 }
 
-// listen hears what an instance says, until it has ended.
+// listen reads the reports of an instance, until it has ended.
 func (l *lab) listen(c *harness.Child) {
 	for {
 		var e event
@@ -260,7 +260,7 @@ func (l *lab) hearUnless(over <-chan struct{}, what string, wanted func(event) b
 	}
 }
 
-// current returns the instance that leads, by what all have said.
+// current returns the instance that leads, according to the reports of all.
 func (l *lab) current() (*member, error) {
 	for {
 		select {
@@ -280,8 +280,8 @@ func (l *lab) current() (*member, error) {
 	}
 }
 
-// end kills the instances that are left, and returns when all that they have
-// said was heard.
+// end kills the instances that are left, and returns when all their reports
+// were read.
 func (l *lab) end() {
 	for id, m := range l.runs {
 		m.Kill()
@@ -290,7 +290,7 @@ func (l *lab) end() {
 	l.readers.Wait()
 }
 
-// A pending call is one that the lab makes besides the load.
+// A pending call is one that the lab makes in addition to the load.
 type pending struct {
 	*call
 
@@ -351,8 +351,8 @@ func (l *lab) holdAt(m *member) (held []*pending, kept bool, err error) {
 		if err != nil || !kept {
 			return held, false, err
 		}
-		// Nobody repeats a request whose connection is new: the next one may
-		// have one that is not.
+		// A request on a new connection is never repeated: the next one may
+		// have a reused one.
 		wanted[c.repeatable] = c.repeatable && c.fresh.Load()
 	}
 	return held, true, nil

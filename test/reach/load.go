@@ -57,10 +57,10 @@ func (l *load) start(ctx context.Context) (stop func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// full reports whether so many calls wait that no more are to be made: those of
-// ten seconds, which is longer than any fault lasts. All of them are sent again
-// and again while nobody leads, and a machine that is too busy for that would
-// never come to their end.
+// full reports whether so many calls wait that no more are to be made: the
+// calls of ten seconds, which is longer than any fault lasts. All of them are
+// sent again and again while there is no leader, and a machine that is too busy
+// for that would never finish them.
 func (l *load) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

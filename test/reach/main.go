@@ -14,17 +14,17 @@
 // lease is 1 s.
 //
 // By gRPC the calls wait for their leader, as the service config in its record
-// says (waitForReady), and are repeated when a connection breaks, as the client
-// says (Repeatable). By HTTP every second one is a POST, which nobody repeats
-// that may have been served.
+// requires (waitForReady), and are repeated when a connection breaks, as the
+// client requests (Repeatable). By HTTP every second one is a POST, which must
+// not be repeated if it may have been served.
 //
 // Each instance notes in a file which calls arrived and which its handlers ran,
 // on the clock that all processes share. By that it is judged whether one ran a
 // call when another led already, and whether a call ran twice that must not.
 //
-// A figure that misses its target is marked MISS; that is no error, since the
-// machine may be busy: see the floor, what calls wait while nothing changes,
-// which is measured in the same run.
+// A figure that misses its target is marked MISS. A miss is not an error, since
+// the machine may be busy: compare it with the floor, how long calls wait while
+// nothing changes, which is measured in the same run.
 package main
 
 import (
@@ -103,7 +103,7 @@ func (f *figures) print(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%d\t\t%d\t0\t%s\n", name, of, n, word(n == 0))
 	}
 	count("calls that failed", f.calls, len(f.failures))
-	count("runs after another had begun to lead, or twice", f.runs, len(f.violations))
+	count("runs after another had started to lead, or twice", f.runs, len(f.violations))
 	row := func(name string, s harness.Samples, target time.Duration) {
 		if len(s) == 0 {
 			return // it was not measured

@@ -20,20 +20,20 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/leadergrpc"
+	"github.com/seed-ff2cb582/leader/grpc/leadergrpc"
 	"github.com/seed-ff2cb582/leader/leaderhttp"
 	"github.com/seed-ff2cb582/leader/probe"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// A server is that of an instance.
+// A server is the server of an instance.
 type server interface {
 	Serve(l net.Listener) error
 	// Leave ends the server when the calls under way are over.
 	Leave() error
 }
 
-// A handler runs a call, whose text says what the caller wants of it.
+// A handler runs a call, whose text contains the caller's request.
 type handler func(ctx context.Context, text string) (answer string, err error)
 
 // A client calls the leader, or one instance.
@@ -90,7 +90,7 @@ type protocol struct {
 	// clients have left. Otherwise one of HTTP closes connections as idle by
 	// which a request is on its way, and nobody knows then what became of it.
 	lingers bool
-	// args tell an instance of it.
+	// args select it in an instance.
 	args []string
 }
 
@@ -119,7 +119,7 @@ func serveGRPC(e leader.Election, j *journal, h handler) server {
 
 const method = "/reach.Reach/Who"
 
-// service tells who serves.
+// service describes the service that h serves.
 func service(h handler) *grpc.ServiceDesc {
 	who := func(_ any, ctx context.Context, decode func(any) error, between grpc.UnaryServerInterceptor) (any, error) {
 		in := new(wrapperspb.StringValue)
@@ -148,7 +148,7 @@ func followGRPC(o observe) (client, error) {
 		return o(ctx)
 	}, leadergrpc.BuilderOptions{
 		Repeatable: func(string) bool { return true },
-		RetryFor:   harness.Patience, // no call fails but by a fault of ours, however slow the machine is
+		RetryFor:   harness.Patience, // only a fault of this library makes a call fail, however slow the machine is
 	}).DialOptions()...)
 }
 
@@ -215,15 +215,16 @@ type httpClient struct {
 	close func()
 }
 
-// connections are those of a client of its own. They are kept, however many
-// calls have waited at once.
+// connections are the connections of a separate client. They are kept, however
+// many calls have waited at the same time.
 func connections() *http.Transport { return &http.Transport{MaxIdleConnsPerHost: 10 * rate} }
 
 func followHTTP(o observe) (client, error) {
 	below := connections()
 	t := leaderhttp.New(o, leaderhttp.Options{
 		Transport: below,
-		// No call fails but by a fault of ours, however slow the machine is.
+		// Only a fault of this library makes a call fail, however slow the
+		// machine is.
 		RetryFor: harness.Patience, Tries: 1 << 20,
 	})
 	return httpClient{&http.Client{Transport: t}, "http://" + group, func() { t.Close(); below.CloseIdleConnections() }}, nil
@@ -270,7 +271,7 @@ func (h httpClient) ask(ctx context.Context, c *call) (by string, refused bool, 
 	return string(text), resp.Header.Get(probe.RefusalHeader) != "", err
 }
 
-// parseText reads what call.text says.
+// parseText parses the result of call.text.
 func parseText(text string) (number int, hold string, err error) {
 	first, hold, _ := strings.Cut(text, " ")
 	number, err = strconv.Atoi(first)

@@ -49,7 +49,8 @@ func TestNoCallFailsThroughHandoversAndACrash(t *testing.T) {
 	}
 }
 
-// What may be repeated is, and what may have been served is not.
+// Repeatable requests are repeated, and requests that may have been served are
+// not.
 func TestOnlyRequestsUnderWayFailAtACrash(t *testing.T) {
 	f := reach(t, true, leaving, killed)
 	if len(f.handover) != 2 || len(f.crashed) != 1 || f.heldAnswered == 0 || f.heldFailed == 0 {
@@ -57,7 +58,7 @@ func TestOnlyRequestsUnderWayFailAtACrash(t *testing.T) {
 	}
 }
 
-// Judged by what the handlers note, and not by what the library says of itself.
+// The judge reads the notes of the handlers, and not the library's own reports.
 func TestNoHandlerRunsWhenAnotherLeads(t *testing.T) {
 	for _, over := range []struct {
 		name string
@@ -87,11 +88,11 @@ func TestARunIsJudgedByWhoBeganToLead(t *testing.T) {
 		by             string // whose promotion had deposed id
 	}{
 		{"a", 11, 13, ""},
-		{"a", 21, 21, ""}, // b has not begun for certain
+		{"a", 21, 21, ""}, // b has not certainly started
 		{"a", 21, 25, ""}, // let in before
 		{"a", 22, 25, "b"},
 		{"a", 28, 29, "b"},
-		{"a", 28, 30, ""}, // a may have begun again
+		{"a", 28, 30, ""}, // a may have started again
 		{"a", 33, 34, ""},
 		{"b", 15, 16, "a"},
 		{"b", 15, 21, ""},

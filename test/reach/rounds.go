@@ -167,8 +167,8 @@ func (l *lab) freeze(i int, f *figures) error {
 	return errors.Join(f.atTheDoor(p), l.Pause(settle))
 }
 
-// silence cuts a leader off from NATS: what it says and hears is lost, or its
-// connections break. It can be called all the time.
+// silence cuts a leader off from NATS: its messages are lost in both
+// directions, or its connections break. It can be called at any time.
 func (l *lab) silence(i int, f *figures) error {
 	if err := l.proxied(); err != nil {
 		return err
@@ -213,8 +213,8 @@ func (l *lab) proxied() error {
 	return nil
 }
 
-// atTheDoor waits for the end of a call to an instance that does not lead.
-// Whether it may have run the call, if it did, is for the journals to say.
+// atTheDoor waits for the end of a call to an instance that does not lead. The
+// journals show whether it was allowed to run the call, if it did.
 func (f *figures) atTheDoor(p *pending) error {
 	<-p.done
 	if p.err != nil && !p.refused {

@@ -28,7 +28,7 @@ type figures struct {
 	refused    map[string]int // by what befell their leader, the calls that arrived there when another led
 
 	broken                   int // calls sent to a leader that was killed, which failed and may
-	brokenLate               int // those of them that began when it was dead: the client had not noticed
+	brokenLate               int // the number of them that began when it was dead: the client had not noticed
 	heldAnswered, heldFailed int // calls that a leader kept when it was killed
 	gaveUp                   int // calls that a frozen leader kept until their time was up
 	gaveUpElsewhere          int // the same, not sent to a frozen leader
@@ -46,8 +46,8 @@ type figures struct {
 	unheard  harness.Samples // the longest wait around it
 }
 
-// wrong is what must not be, and of each kind only the first few: where one
-// call waits in vain, thousands do.
+// wrong lists forbidden events, and of each kind only the first few: where one
+// call waits without success, thousands do.
 func (f *figures) wrong() (lines []string) {
 	const most = 10
 	for what, all := range map[string][]string{"failed: ": f.failures, "violation: ": f.violations} {
@@ -78,7 +78,7 @@ func (l *lab) judge(f *figures) error {
 		f.runs++
 		runs[v.number]++
 		if p := deposedBy(v, l.promotions); p != nil {
-			f.violate("%s ran call %d, which arrived %d ns after %s had begun to lead", v.id, v.number, v.arrived-p.To, p.ID)
+			f.violate("%s ran call %d, which arrived %d ns after %s had started to lead", v.id, v.number, v.arrived-p.To, p.ID)
 		} else if !ledBefore(v, l.promotions) {
 			f.violate("%s ran call %d, and had never led", v.id, v.number)
 		}

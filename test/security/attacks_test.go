@@ -70,7 +70,7 @@ func rollup(subject string) *nats.Msg {
 	return m
 }
 
-func TestRollupFromACandidateErasesNothingInABucketOfOurs(t *testing.T) {
+func TestRollupFromACandidateErasesNothingInAManagedBucket(t *testing.T) {
 	t.Parallel()
 	l, kv := underAttack(t, republishing)
 	_, err := natslab.JetStream(t, l.connect(candidate)).PublishMsg(natslab.Within(t), rollup("$KV.leaders.reports"))
@@ -218,10 +218,11 @@ func TestCandidateCannotPublishToAnotherGroupsKey(t *testing.T) {
 // at once.
 const vacancy = `{"token":"00000000-0000-4000-8000-000000000000","term":1,"reason":"resigned"}`
 
-// The server publishes an answer wherever the request says, and does not ask
-// whether the user may publish there: who may send one request can write every
-// key of the account. Users keep mistakes apart; to keep attackers apart takes
-// accounts, see TestAccountsKeepGroupsApart.
+// The server publishes an answer on the subject that the request names, and
+// does not check whether the user may publish there. A user who may send one
+// request can therefore write every key of the account. Users keep mistakes
+// apart; to keep attackers apart takes accounts, see
+// TestAccountsKeepGroupsApart.
 func TestHoleAnswersAreStoredOverAnyKeyOfTheAccount(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{candidate, observer} {
@@ -244,16 +245,17 @@ func TestHoleAnswersAreStoredOverAnyKeyOfTheAccount(t *testing.T) {
 	}
 }
 
-// An answer that is stored over another group's record is no release, whatever
-// it says: nobody leads before the leader's window has closed.
-func TestAnswerOverAnotherGroupsRecordIsNoRelease(t *testing.T) {
+// An answer that is stored over another group's record is not a release,
+// whatever its content: no candidate leads before the leader's window has
+// closed.
+func TestAnswerOverAnotherGroupsRecordReleasesNothing(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{republishing, other} {
 		t.Run(kind, func(t *testing.T) {
 			l := startLab(t, 1, kind, nil)
 			makeBucket(t, l.connect("root"), kind)
 			elsewhere := func(c *leader.ElectionConfig) { c.Group = bystander }
-			p := natslab.NewProxy(t, strings.TrimPrefix(l.url, "nats://"))
+			p := natslab.NewRelay(t, strings.TrimPrefix(l.url, "nats://"))
 			a := join(t, natslab.Connect(t, p.URL(), l.options("root")...), "a", ttl(2*time.Second), elsewhere)
 			a.leads()
 			b := join(t, l.connect("root"), "b", ttl(2*time.Second), elsewhere)
@@ -269,7 +271,7 @@ func TestAnswerOverAnotherGroupsRecordIsNoRelease(t *testing.T) {
 	}
 }
 
-func TestAnswerOnARepublishedSubjectIsNoRecord(t *testing.T) {
+func TestAnswerOnARepublishedSubjectIsIgnored(t *testing.T) {
 	t.Parallel()
 	l := startLab(t, 1, republishing, nil)
 	makeBucket(t, l.connect("root"), republishing)
@@ -308,8 +310,9 @@ func answerWith(t *testing.T, nc *nats.Conn, m *nats.Msg, subject string) {
 	}
 }
 
-// Who may publish on a republished subject can show a record that is not there:
-// observers believe it, and a leader takes it for its successor's and stops.
+// A user who may publish on a republished subject can show a record that is not
+// there: observers believe it, and a leader takes it for its successor's and
+// stops.
 func TestHoleForgedRecordOnARepublishedSubjectEndsATerm(t *testing.T) {
 	t.Parallel()
 	l, _ := underAttack(t, republishing)
@@ -353,7 +356,7 @@ func TestOversizeRecordCostsOneTerm(t *testing.T) {
 }
 
 // Subscribers to the record's own subject are shown writes that the stream then
-// refuses. Whoever watches by republished records or by consumers is not.
+// refuses. Watches by republished records or by consumers are not.
 func TestRefusedWriteIsTakenForNoRecord(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{republishing, other} {
@@ -387,8 +390,8 @@ func TestRefusedWriteIsTakenForNoRecord(t *testing.T) {
 }
 
 // A record with a TTL far in the future is left alone for an hour and the
-// drift, whatever it says. A number that no candidate writes makes it garbage,
-// which says nothing of a lease.
+// drift, even if it names more. A number that no candidate writes makes it
+// garbage, which contains no lease.
 func TestForgedTTLIsBelievedForAnHourAtMost(t *testing.T) {
 	for forged, believed := range map[string]time.Duration{
 		"3600001": leader.MaxTTL, "31536000000": leader.MaxTTL, "9007199254740992": leader.MaxTTL,
@@ -423,7 +426,7 @@ func TestForgedTTLIsBelievedForAnHourAtMost(t *testing.T) {
 	}
 }
 
-// What observers tell of such a leader ends with the same hour.
+// The reports of observers about such a leader end with the same hour.
 func TestObserverBelievesAForgedTTLForAnHourAtMost(t *testing.T) {
 	t.Parallel()
 	l, kv := underAttack(t, republishing)

@@ -57,7 +57,7 @@ func TestExampleConfigurationRunsElections(t *testing.T) {
 	ca := newAuthority(t)
 	ca.issue(t, "server")
 	me := ca.issue(t, "client")
-	opts := parsed(t, block(t, "### As a server configuration", "conf"), ca.dir)
+	opts := parsed(t, block(t, "## As a server configuration", "conf"), ca.dir)
 	if !opts.SyncAlways || opts.TLSConfig.ClientAuth != tls.RequireAndVerifyClientCert {
 		t.Errorf("SyncAlways %v, ClientAuth %v", opts.SyncAlways, opts.TLSConfig.ClientAuth)
 	}
@@ -66,10 +66,10 @@ func TestExampleConfigurationRunsElections(t *testing.T) {
 	wholeElection(t, l, republishing)
 }
 
-func TestExampleConfigurationGrantsWhatTheTablesSay(t *testing.T) {
+func TestExampleConfigurationGrantsTheRightsOfTheTables(t *testing.T) {
 	ca := newAuthority(t)
 	ca.issue(t, "server")
-	opts := parsed(t, block(t, "### As a server configuration", "conf"), ca.dir)
+	opts := parsed(t, block(t, "## As a server configuration", "conf"), ca.dir)
 	var users []string
 	for _, u := range opts.Users {
 		users = append(users, u.Username)
@@ -87,7 +87,7 @@ func hasEachRole(t *testing.T, users []string) {
 	}
 }
 
-// grants compares what a user may do with what its table says.
+// grants compares a user's rights with the table.
 func grants(t *testing.T, role string, publish, subscribe []string) {
 	t.Helper()
 	var pub, sub []string
@@ -102,14 +102,14 @@ func grants(t *testing.T, role string, publish, subscribe []string) {
 		is := slices.Sorted(slices.Values(x.is))
 		slices.Sort(x.want)
 		if !slices.Equal(is, x.want) {
-			t.Errorf("%s may use %q, and the table says %q", role, is, x.want)
+			t.Errorf("%s may use %q, and the table has %q", role, is, x.want)
 		}
 	}
 }
 
-func TestCommandsGrantWhatTheTablesSay(t *testing.T) {
+func TestCommandsGrantTheRightsOfTheTables(t *testing.T) {
 	t.Parallel()
-	text := strings.ReplaceAll(block(t, "### As nsc commands", "sh"), "\\\n", " ")
+	text := strings.ReplaceAll(block(t, "## As nsc commands", "sh"), "\\\n", " ")
 	var users []string
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -129,9 +129,12 @@ func TestCommandsGrantWhatTheTablesSay(t *testing.T) {
 // A whole election runs across the accounts' border, and what destroys another
 // group's record within an account does nothing across it.
 func TestAccountsKeepGroupsApart(t *testing.T) {
-	l := configured(t, parsed(t, block(t, "### An account for each group", "conf"), t.TempDir()))
+	l := configured(t, parsed(t, block(t, "## An account for each group", "conf"), t.TempDir()))
 	l.domain = bucket
 	wholeElection(t, l, republishing)
+	own := join(t, l.connect(candidate), "reports.a", func(c *leader.ElectionConfig) { c.JetStreamDomain = bucket }, ttl(long))
+	drain(t, l, "reports.a")
+	own.await("is drained", func() bool { return own.Status().Barred == leader.ReasonDrained })
 	st := openStore(t, l.connect(operator), natsstore.Options{})
 	// The victim is a record that nobody renews.
 	if _, err := st.CompareAndSwap(natslab.Within(t), store.Write{Key: bystander, Value: []byte("untouched")}); err != nil {
@@ -141,10 +144,10 @@ func TestAccountsKeepGroupsApart(t *testing.T) {
 	e := join(t, attacker, "b", func(c *leader.ElectionConfig) { c.Group, c.JetStreamDomain = "billing", bucket })
 	e.leads()
 	e.crash()
-	own := nats.NewMsg("$JS.leaders.API.$KV.leaders.billing")
-	own.Header.Set("KV-Operation", "DEL")
-	own.Data = []byte(vacancy)
-	if _, err := natslab.JetStream(t, attacker).PublishMsg(natslab.Within(t), own); err != nil {
+	remove := nats.NewMsg("$JS.leaders.API.$KV.leaders.billing")
+	remove.Header.Set("KV-Operation", "DEL")
+	remove.Data = []byte(vacancy)
+	if _, err := natslab.JetStream(t, attacker).PublishMsg(natslab.Within(t), remove); err != nil {
 		t.Fatal(err)
 	}
 	record := func(key string) store.Entry {
@@ -175,7 +178,7 @@ func TestAccountsKeepGroupsApart(t *testing.T) {
 	}
 	for _, subject := range []string{
 		"$KV.leaders." + bystander, "$KV.leaders.reports", "leader.leaders.reports",
-		"$JS.leaders.API.$KV.leaders.reports", "$JS.leaders.API.DIRECT.GET.KV_leaders.$KV.leaders.reports",
+		"$JS.leaders.API.$KV.leaders.reports", "$JS.leaders.API.$KV.leaders._ctl._drain.reports.a", "$JS.leaders.API.DIRECT.GET.KV_leaders.$KV.leaders.reports",
 	} {
 		_, err := attacker.RequestWithContext(natslab.Within(t), subject, nil)
 		if !errors.Is(err, nats.ErrNoResponders) {
@@ -190,7 +193,7 @@ func TestAccountsKeepGroupsApart(t *testing.T) {
 func TestBucketOfTheDocumentIsTheLibrarys(t *testing.T) {
 	t.Parallel()
 	var want jetstream.StreamConfig
-	if err := json.Unmarshal([]byte(block(t, "### Making the bucket", "json")), &want); err != nil {
+	if err := json.Unmarshal([]byte(block(t, "## Making the bucket", "json")), &want); err != nil {
 		t.Fatal(err)
 	}
 	nc := natslab.Start(t).Connect(t)
@@ -232,7 +235,7 @@ func TestDocumentedConnectionWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(source), block(t, "### Connecting", "go")) {
+	if !strings.Contains(string(source), block(t, "## Connecting", "go")) {
 		t.Error("connect_test.go does not hold the document's code")
 	}
 	ca := newAuthority(t)

@@ -2,7 +2,7 @@ package security_test
 
 import "github.com/nats-io/nats.go"
 
-// connect stands in docs/operations.md, too.
+// connect is quoted in docs/operate/security.md.
 func connect(url, dir string) (*nats.Conn, error) {
 	return nats.Connect(url,
 		nats.RootCAs(dir+"/ca.pem"),

@@ -202,8 +202,8 @@ func newPair(t *testing.T, create func() (nkeys.KeyPair, error)) (pair nkeys.Key
 	return pair, seed, public
 }
 
-// An issuer is an account of a server in operator mode, which admits whom the
-// account signed.
+// An issuer is an account of a server in operator mode, which admits the users
+// that the account signed.
 type issuer struct {
 	t        *testing.T
 	srv      *natslab.Server
@@ -288,7 +288,7 @@ func (i *issuer) revoke(name string) {
 	i.srv.Inner().UpdateAccountClaims(account, i.claims)
 }
 
-// connect is how docs/operations.md says to connect with credentials.
+// connect connects with credentials as docs/operate/security.md describes.
 func (i *issuer) connect(name, role string) *nats.Conn {
 	i.t.Helper()
 	return i.srv.Connect(i.t, nats.UserCredentials(i.file(name)), nats.CustomInboxPrefix("_INBOX_"+role), nats.IgnoreAuthErrorAbort())
@@ -303,9 +303,10 @@ func TestElectionWithCredentials(t *testing.T) {
 	shortElection(t, func(role string) *nats.Conn { return i.connect(role, role) })
 }
 
-// A leader whose credentials are revoked stops in time and is succeeded; with
-// new ones in the same file it stands again, on the same connection.
-func TestCandidateStandsAgainWhenItsCredentialsAreRenewed(t *testing.T) {
+// A leader whose credentials are revoked stops in time and is succeeded. With
+// new credentials in the same file it becomes a candidate again, on the same
+// connection.
+func TestCandidateCampaignsAgainWhenItsCredentialsAreRenewed(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	i.credentials(admin, admin)
@@ -348,7 +349,7 @@ func refusedAgain(t *testing.T, nc *nats.Conn) {
 	}
 }
 
-// Without IgnoreAuthErrorAbort nats.go closes the connection for good at the
+// Without IgnoreAuthErrorAbort nats.go permanently closes the connection at the
 // second refusal.
 func TestHoleConnectionThatIsRefusedTwiceIsClosedByDefault(t *testing.T) {
 	t.Parallel()

@@ -4,13 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// A right is one row of a table of permissions in docs/operations.md.
+// A right is one row of a table of permissions in docs/operate/permissions.md.
 type right struct {
 	bucket  string // kind of bucket that needs it; "any"
 	publish bool   // else subscribe
@@ -25,7 +26,7 @@ func (r right) String() string {
 	return "subscribe " + r.subject
 }
 
-// The kinds of buckets that the tables tell apart.
+// The kinds of buckets that the tables distinguish.
 const (
 	republishing = "republishing"
 	other        = "other"
@@ -37,23 +38,33 @@ const (
 	group  = "reports"
 )
 
+// document returns the pages of docs/operate.
 func document(tb testing.TB) string {
 	tb.Helper()
-	_ = os.Getenv("LEADER_TREE") // the page is outside of what Go's test cache sees (see the Makefile)
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
-	if err != nil {
-		tb.Fatal(err)
+	_ = os.Getenv("LEADER_TREE") // the pages are outside of what Go's test cache sees (see the Makefile)
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "operate", "*.md"))
+	if err != nil || len(pages) == 0 {
+		tb.Fatal(pages, err)
 	}
-	return string(b)
+	var text strings.Builder
+	for _, page := range pages {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		text.WriteString("\n")
+		text.Write(b)
+	}
+	return text.String()
 }
 
-// section returns what stands under a heading, up to the next one of its rank
+// section returns the text under a heading, up to the next heading of its rank
 // or above.
 func section(tb testing.TB, heading string) string {
 	tb.Helper()
 	_, text, ok := strings.Cut(document(tb), "\n"+heading+"\n")
 	if !ok {
-		tb.Fatalf("docs/operations.md has no heading %q", heading)
+		tb.Fatalf("docs/operate has no heading %q", heading)
 	}
 	rank := len(heading) - len(strings.TrimLeft(heading, "#"))
 	var b strings.Builder
@@ -106,8 +117,8 @@ func block(tb testing.TB, heading, language string) string {
 // documentedRoles returns whom the document gives rights, by its headings.
 func documentedRoles(tb testing.TB) (roles []string) {
 	tb.Helper()
-	text, _, ok := strings.Cut(section(tb, "## Permissions"), "\n### Further rights\n")
-	for _, found := range regexp.MustCompile(`(?m)^### (\S+)$`).FindAllStringSubmatch(text, -1) {
+	text, _, ok := strings.Cut(section(tb, "# Permissions"), "\n## Further rights\n")
+	for _, found := range regexp.MustCompile(`(?m)^## (\S+)$`).FindAllStringSubmatch(text, -1) {
 		roles = append(roles, strings.ToLower(found[1]))
 	}
 	if !ok || len(roles) == 0 {
@@ -126,9 +137,9 @@ func rights(tb testing.TB, role, kind string) []right {
 	swap := regexp.MustCompile("operator who publishes to `([^`]+)` in place of `([^`]+)`").
 		FindStringSubmatch(strings.Join(strings.Fields(section(tb, heading(caretaker))), " "))
 	if swap == nil {
-		tb.Fatal("the caretaker's section does not say how its rights differ from an operator's")
+		tb.Fatal("the caretaker's section lacks how its rights differ from an operator's")
 	}
-	all := renamed(tabled(tb, heading(operator), kind), operator, caretaker)
+	all := slices.DeleteFunc(renamed(tabled(tb, heading(operator), kind), operator, caretaker), func(r right) bool { return r.without == "cannot drain" })
 	for i, r := range all {
 		if r.publish && r.subject == swap[2] {
 			all[i].subject = swap[1]

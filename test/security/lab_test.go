@@ -29,7 +29,7 @@ const (
 	short = 600 * time.Millisecond
 )
 
-// The roles of docs/operations.md: names of users, and the headings of their
+// The roles of docs/operate/permissions.md: names of users, and the headings of their
 // tables.
 const (
 	candidate = "candidate"
@@ -40,7 +40,7 @@ const (
 	admin     = "admin"
 )
 
-func heading(role string) string { return "### " + strings.ToUpper(role[:1]) + role[1:] }
+func heading(role string) string { return "## " + strings.ToUpper(role[:1]) + role[1:] }
 
 // A lab is one server or several, and what the users' connections complained
 // of.
@@ -74,7 +74,7 @@ func startLab(tb testing.TB, nodes int, kind string, lacks map[string][]right) *
 	return &lab{tb: tb, url: natslab.StartCluster(tb, nodes, natslab.Users(users...)).URL()}
 }
 
-// connect returns a connection of a role, with an inbox prefix of its own.
+// connect returns a connection of a role, with a separate inbox prefix.
 func (l *lab) connect(role string, opts ...nats.Option) *nats.Conn {
 	l.tb.Helper()
 	return natslab.Connect(l.tb, l.url, append(l.options(role), opts...)...)
@@ -123,7 +123,7 @@ func createBucket(ctx context.Context, js jetstream.JetStream, kind string) erro
 	return err
 }
 
-// A member is a candidate and what it told.
+// A member is a candidate and its notes.
 type member struct {
 	leader.Election
 	tb    testing.TB
@@ -263,9 +263,9 @@ func (m *member) hears() {
 	m.await("hears who leads", func() bool { return m.LeaderID() != "" })
 }
 
-// succeeds has the member lead: the other resigns, as often as it takes. On a
-// busy machine a short lease may run out before its leader is told to resign,
-// and who has resigned may win again.
+// succeeds makes the member lead: the other resigns, as often as it takes. On a
+// busy machine a short lease may run out before its leader gets the request to
+// resign, and a candidate that has resigned may win again.
 func (m *member) succeeds(other *member) {
 	m.tb.Helper()
 	for !m.IsLeader() {
@@ -286,7 +286,7 @@ func (m *member) resign() {
 	}
 }
 
-// crash ends the candidate without a release, as far as the others can tell.
+// crash ends the candidate without a release, as far as the others can see.
 func (m *member) crash() {
 	m.tb.Helper()
 	if err := m.StopWithContext(natslab.Within(m.tb), leader.StopOptions{WaitForDemote: true}); err != nil {
@@ -314,7 +314,7 @@ func observe(tb testing.TB, nc *nats.Conn) *watcher {
 	})
 }
 
-// observeWith follows the group on a store with options of its own.
+// observeWith follows the group on a store with the given options.
 func observeWith(tb testing.TB, nc *nats.Conn, opts natsstore.Options) *watcher {
 	tb.Helper()
 	st := openStore(tb, nc, opts)
@@ -417,7 +417,7 @@ func encode(tb testing.TB, v any) []byte {
 	return b
 }
 
-// stepDown asks whoever leads to step down, and does not wait for that.
+// stepDown asks the leader to step down, and does not wait for that.
 func stepDown(ctx context.Context, s store.Store, by string) error {
 	c, err := leader.NewControlWithStore(s, by)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package security_test holds docs/operations.md to what a real server does:
+// Package security_test holds docs/operate/permissions.md to what a real server does:
 // which rights each kind of user needs, what the lack of each of them breaks,
 // which attacks fail, and how to connect safely.
 package security_test

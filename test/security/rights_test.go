@@ -91,7 +91,7 @@ func eachRight(t *testing.T, role string, checks map[string]func(*testing.T, *la
 				t.Parallel()
 				check := checks[r.without]
 				if check == nil {
-					t.Fatalf("the table says %q, which no check is for", r.without)
+					t.Fatalf("the table has %q, which no check is for", r.without)
 				}
 				check(t, lacking(t, role, kind, r), r)
 			})
@@ -102,14 +102,15 @@ func eachRight(t *testing.T, role string, checks map[string]func(*testing.T, *la
 func TestCandidateNeedsEachOfItsRights(t *testing.T) {
 	t.Parallel()
 	eachRight(t, candidate, map[string]func(*testing.T, *lab, right){
-		"Start fails":           startFails,
-		"hears late":            hearsLate,
-		"stands with a warning": standsWithAWarning,
+		"Start fails":                   startFails,
+		"hears late":                    hearsLate,
+		"stands with a warning":         standsWithAWarning,
+		"stays drained after a restart": staysDrained,
 	})
 }
 
-// names is what an error must say of a missing right: the subject, up to what
-// the program chooses.
+// names is the part of a missing right that an error must contain: the subject,
+// up to the part that the program chooses.
 func (r right) names() string { return strings.TrimRight(strings.Split(r.subject, "*")[0], ">") }
 
 func startFails(t *testing.T, l *lab, r right) {
@@ -134,6 +135,35 @@ func standsWithAWarning(t *testing.T, l *lab, r right) {
 	a := join(t, l.connect(candidate), "a")
 	a.says(leader.NoteWarning, r.names())
 	a.leads()
+}
+
+// staysDrained: the candidate obeys, but no process can take the order, so that
+// the next one obeys it, too.
+func staysDrained(t *testing.T, l *lab, r right) {
+	t.Helper()
+	nc := l.connect(candidate)
+	drain(t, l, "a")
+	a := join(t, nc, "a", ttl(long))
+	a.await("is drained", func() bool { return a.Status().Barred == leader.ReasonDrained && !a.IsLeader() })
+	a.says(leader.NoteWarning, r.names())
+	a.crash()
+	// The order contains no process, so that this one need not differ from the
+	// first.
+	b := join(t, nc, "a", ttl(long))
+	b.await("is drained", func() bool { return b.Status().Barred == leader.ReasonDrained })
+}
+
+// drain makes the operator drain an instance.
+func drain(t *testing.T, l *lab, id string) {
+	t.Helper()
+	c, err := leader.NewControl(l.connect(operator), bucket, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Drain(natslab.Within(t), id, "kernel"); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestObserverNeedsEachOfItsRights(t *testing.T) {
@@ -189,8 +219,8 @@ func seesNothing(t *testing.T, l *lab, r right) {
 	}
 }
 
-// waitsForRenewals: it is told that the present state cannot be read, and hears
-// of a group with its next renewal.
+// waitsForRenewals: it gets an error that the initial state cannot be read, and
+// learns of a group with its next renewal.
 func waitsForRenewals(t *testing.T, l *lab, _ right) {
 	t.Helper()
 	a := join(t, l.connect(candidate), "a")
@@ -236,7 +266,7 @@ func seesAll(t *testing.T, l *lab, role, pattern string) {
 	})
 }
 
-// The manifests say which rights their programs need.
+// The manifests name the rights that their programs need.
 func TestTheRightsThatAManifestNamesSuffice(t *testing.T) {
 	t.Parallel()
 	for file, pattern := range map[string]string{
@@ -256,35 +286,37 @@ func TestTheRightsThatAManifestNamesSuffice(t *testing.T) {
 	}
 }
 
-// roleOf returns the role whose rights suffice, as a manifest says.
+// roleOf returns the role that a manifest names, whose rights suffice.
 func roleOf(t *testing.T, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "deploy", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := regexp.MustCompile(`An? (\w+)'s rights (?:in NATS )?suffice: docs/operations\.md, (\w+)\.`).FindSubmatch(b)
-	if len(said) != 3 || heading(string(said[1])) != "### "+string(said[2]) {
-		t.Fatalf("%s says of the rights: %q", file, said)
+	said := regexp.MustCompile(`An? (\w+)'s rights (?:in NATS )?suffice: docs/operate/permissions\.md, (\w+)\.`).FindSubmatch(b)
+	if len(said) != 3 || heading(string(said[1])) != "## "+string(said[2]) {
+		t.Fatalf("%s describes the rights: %q", file, said)
 	}
 	return string(said[1])
 }
 
-// Whoever is called since the exporter sees nothing looks for its rights.
+// A person who is alerted that the exporter sees nothing looks for its rights.
 func TestTheAlertOfABlindExporterLeadsToItsRights(t *testing.T) {
 	t.Parallel()
 	role := roleOf(t, "kubernetes/exporter.yaml")
-	if text := section(t, "### ElectionObserverBlind"); !strings.Contains(text, "(#"+role+")") {
+	if text := section(t, "### ElectionObserverBlind"); !strings.Contains(text, "(permissions.md#"+role+")") {
 		t.Errorf("the section does not lead to the rights of the %s: %s", role, text)
 	}
 }
 
 func TestOperatorNeedsEachOfItsRights(t *testing.T) {
 	t.Parallel()
-	eachRight(t, operator, map[string]func(*testing.T, *lab, right){"cannot ask": cannotAsk, "asks all the same": asksAllTheSame})
+	eachRight(t, operator, map[string]func(*testing.T, *lab, right){
+		"cannot ask": cannotAsk, "asks all the same": asksAllTheSame, "cannot drain": cannotDrain,
+	})
 }
 
-// asks has the operator ask whoever leads to step down, and waits until another
+// asks makes the operator ask the leader to step down, and waits until another
 // leads.
 func asks(t *testing.T, l *lab) {
 	t.Helper()
@@ -322,6 +354,21 @@ func cannotAsk(t *testing.T, l *lab, r right) {
 	}
 }
 
+func cannotDrain(t *testing.T, l *lab, r right) {
+	t.Helper()
+	a := join(t, l.connect(candidate), "a", ttl(long))
+	a.leads()
+	c, err := leader.NewControl(l.connect(operator), bucket, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = c.Drain(natslab.Within(t), "a", "kernel")
+	if store.Classify(err) != store.Permanent || !strings.Contains(err.Error(), r.names()) || !a.IsLeader() {
+		t.Errorf("draining: %v", err)
+	}
+}
+
 func TestAdminNeedsEachOfItsRights(t *testing.T) {
 	t.Parallel()
 	abilities := map[string]func(context.Context, jetstream.JetStream, string) error{
@@ -339,7 +386,7 @@ func TestAdminNeedsEachOfItsRights(t *testing.T) {
 				t.Parallel()
 				able := abilities[r.without]
 				if able == nil {
-					t.Fatalf("the table says %q, which no check is for", r.without)
+					t.Fatalf("the table has %q, which no check is for", r.without)
 				}
 				l := startLab(t, 1, kind, map[string][]right{admin: without(all, r), operator: renamed(all, admin, operator)})
 				if r.without != "cannot make" {
@@ -358,8 +405,8 @@ func TestAdminNeedsEachOfItsRights(t *testing.T) {
 	}
 }
 
-// denied has a role try what it may not do, until the server complained, which
-// is all that the client is told.
+// denied lets a role try a forbidden action, until the server complains, which
+// is the only sign that the client gets.
 func denied(t *testing.T, l *lab, role string, able func(context.Context, jetstream.JetStream, string) error, kind string) {
 	t.Helper()
 	js := natslab.JetStream(t, l.connect(role))
@@ -414,7 +461,7 @@ func renamed(all []right, from, to string) []right {
 func further(t *testing.T, role string) []right {
 	t.Helper()
 	var all []right
-	for _, cells := range table(t, "### Further rights") {
+	for _, cells := range table(t, "## Further rights") {
 		if cells[0] == role {
 			all = append(all, right{"any", cells[1] == "publish", strings.Trim(cells[2], "`"), cells[4]})
 		}

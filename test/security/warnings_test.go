@@ -83,7 +83,7 @@ func constant(e ast.Expr) string {
 func TestEachWarningAndRefusalIsExplained(t *testing.T) {
 	t.Parallel()
 	warnings, refusals := messages(t)
-	for heading, texts := range map[string][]string{"### What the warnings mean": warnings, "### What is refused": refusals} {
+	for heading, texts := range map[string][]string{"## What the warnings mean": warnings, "## What is refused": refusals} {
 		if len(texts) < 5 {
 			t.Fatalf("only %d texts for %q: %q", len(texts), heading, texts)
 		}

@@ -122,7 +122,7 @@ func TestTasksGoThroughAServerAndAClusterWithElections(t *testing.T) {
 	}
 }
 
-func TestWritesExpectTheRevisionAndTellAConflictFromTheRest(t *testing.T) {
+func TestWritesExpectTheRevisionAndDistinguishConflicts(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	b := bucket(t, srv.Connect(t), tasks.BucketConfig{})
@@ -150,8 +150,31 @@ func TestWritesExpectTheRevisionAndTellAConflictFromTheRest(t *testing.T) {
 	}
 }
 
-// A message is used again for the next write: an open task that was given the
-// TTL of the finished one before it would be lost.
+// Otherwise Submit and a dispatcher would wait forever for a server that is gone.
+func TestWritesEndWithoutAServerAndWithTheBucket(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{})
+	gone := nc.StatusChanged(nats.RECONNECTING)
+	srv.Stop()
+	<-gone
+	write := func() chan error {
+		answer := make(chan error, 1)
+		b.Write(tasks.Write{ID: "a", Record: wire.Record{State: wire.Queued}}, func(_ uint64, err error) { answer <- err })
+		return answer
+	}
+	if err := <-write(); !errors.Is(err, jetstream.ErrAsyncPublishTimeout) {
+		t.Errorf("without a server: %v", err)
+	}
+	waiting := write()
+	b.Close()
+	if err := <-waiting; !errors.Is(err, jetstream.ErrJetStreamPublisherClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// An open task with the TTL of the finished one before it would be lost.
 func TestAnOpenTaskHasNothingOfTheFinishedOneThatWasWrittenBefore(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -208,8 +231,8 @@ func TestFinishedTasksGoByThemselvesAndOpenOnesStay(t *testing.T) {
 	}
 }
 
-// The server adds the time to that of the record.
-func TestWhatIsKeptForTheLongestTimeIsKept(t *testing.T) {
+// The server adds the time to the record's own time.
+func TestRecordWithTheLongestRetentionIsKept(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
@@ -227,7 +250,7 @@ func TestWhatIsKeptForTheLongestTimeIsKept(t *testing.T) {
 	}
 	natslab.Eventually(t, "the end of a record", func(ctx context.Context) error {
 		if _, err := tasks.Look(ctx, b, "brief"); !errors.Is(err, tasks.ErrNotFound) {
-			return fmt.Errorf("it stands: %w", err)
+			return fmt.Errorf("it is stored: %w", err)
 		}
 		return nil
 	})
@@ -281,7 +304,7 @@ func TestTheNextLeaderReadsFromTheCheckpointAndMissesNothing(t *testing.T) {
 	<-known
 	cancel()
 	if err := <-watched; err != nil || told > 10 {
-		t.Errorf("a watch tells of %d records, %v", told, err)
+		t.Errorf("a watch delivers %d records, %v", told, err)
 	}
 	lead(t, b, nc, 2)
 	work(t, nc, "w", echo)
@@ -327,7 +350,7 @@ func TestAWatchIsCompleteThoughItsLastRecordsAreGone(t *testing.T) {
 	select {
 	case <-present:
 	case <-natslab.Within(t).Done():
-		t.Errorf("the present state is not complete after %d records", told)
+		t.Errorf("the initial state is not complete after %d records", told)
 	}
 	cancel()
 	if err := <-watched; err != nil {
@@ -401,7 +424,7 @@ func TestATaskThatIsDeletedByHandIsRevoked(t *testing.T) {
 	}
 }
 
-// What is left of it is a record that there is none, of a revision of its own.
+// A record of its absence is left, with a separate revision.
 func TestATaskThatWasDeletedByHandIsSubmittedAgain(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -430,7 +453,7 @@ func TestATaskThatWasDeletedByHandIsSubmittedAgain(t *testing.T) {
 // A bucket that another tool made answers direct reads, also from replicas that
 // lag. A leader would take an open task for one that was deleted, and nobody
 // would run it before the next term.
-func TestATaskIsReadFromTheLeaderOfItsStreamWhoeverMadeTheBucket(t *testing.T) {
+func TestATaskIsReadFromTheLeaderOfItsStreamInAnyBucket(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
@@ -469,8 +492,8 @@ func TestABucketInWhichTasksWouldGetLostIsRefused(t *testing.T) {
 	for name, cfg := range map[string]jetstream.KeyValueConfig{
 		"ages":   {Bucket: "ages", TTL: time.Hour},
 		"no_ttl": {Bucket: "no_ttl"},
-		// When the record of a finished task has expired, the one before it would
-		// stand again, of which the task is assigned.
+		// When the record of a finished task has expired, the record before it
+		// would become current again, in which the task is assigned.
 		"history": {Bucket: "history", LimitMarkerTTL: time.Second, History: 2},
 		"memory":  {Bucket: "memory", LimitMarkerTTL: time.Second, Storage: jetstream.MemoryStorage},
 	} {

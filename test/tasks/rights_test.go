@@ -11,7 +11,7 @@ import (
 )
 
 // A rightsLab is a server on which each part of group g has the rights of
-// docs/tasks.md, and no more.
+// docs/guides/tasks.md, and no more.
 type rightsLab struct {
 	t   *testing.T
 	srv *natslab.Server
@@ -50,8 +50,8 @@ func (l *rightsLab) open(nc *nats.Conn) *tasks.Bucket {
 	return b
 }
 
-// The rights of docs/tasks.md suffice for each part. Who submits tasks cannot
-// give orders, and a worker cannot write records.
+// The rights of docs/guides/tasks.md suffice for each part. A client that
+// submits tasks cannot give orders, and a worker cannot write records.
 func TestEachPartHasTheRightsThatItNeedsAndNoMore(t *testing.T) {
 	t.Parallel()
 	l := newRightsLab(t)

@@ -1,5 +1,5 @@
 // Protogen compiles a file of protocol buffers and writes the Go code of its
-// messages beside it. It needs no compiler besides Go's:
+// messages beside it. It needs no compiler except Go's:
 //
 //	cd tools && GOWORK=off go run ./protogen DIRECTORY FILE.proto
 package main

@@ -1,8 +1,8 @@
 // Command vulncheck runs govulncheck in each of the modules named on the
 // command line. Where the database of known vulnerabilities cannot be reached
-// it says so and succeeds, unless -require is given: a check that could not be
-// made must neither look like one that passed nor stop the work of somebody
-// without a network.
+// it reports that and succeeds, unless -require is given: a check that could
+// not be made must neither look like one that passed nor stop the work of
+// somebody without a network.
 package main
 
 import (

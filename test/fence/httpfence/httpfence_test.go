@@ -88,7 +88,7 @@ func TestTransportOfAStalledLeaderSendsNothing(t *testing.T) {
 	srv := httptest.NewServer(httpfence.Require("ledger", httpfence.Unguarded)(s))
 	defer srv.Close()
 	nats := natslab.Start(t)
-	proxy := natslab.NewProxy(t, nats.Addr())
+	proxy := natslab.NewRelay(t, nats.Addr())
 	client := &http.Client{Transport: &httpfence.Transport{Group: "ledger", Base: srv.Client().Transport}}
 	send := func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL, http.NoBody)

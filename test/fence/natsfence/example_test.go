@@ -65,7 +65,7 @@ func Example() {
 	// stop: true
 }
 
-// exampleServer stands for the server that a program connects to.
+// exampleServer represents the server that a program connects to.
 func exampleServer() (nc *nats.Conn, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

@@ -209,8 +209,8 @@ func TestStepDownOfTheStreamsLeaderLetsNoStaleWriteIn(t *testing.T) {
 	}
 }
 
-// A deleted guard lets nobody in who was there before, and nobody new: who led
-// cannot be told any more.
+// A deleted guard admits neither former nor new leaders, since the former
+// leader is unknown.
 func TestDeletedGuardStopsEveryoneUntilAPersonPutsAMark(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(context.Context, jetstream.KeyValue) error{
@@ -325,7 +325,7 @@ func TestGuardOutlivesTheAgeOfItsStream(t *testing.T) {
 	// TestStreamsThatWouldDropTheGuardAreRefused.
 	srv.Stop()
 	srv.Run()
-	natslab.Eventually(t, "the guard stands after a restart", func(ctx context.Context) error {
+	natslab.Eventually(t, "the guard exists after a restart", func(ctx context.Context) error {
 		_, err := natsfence.OpenStream(ctx, js, "EVENTS", "events.fence", term(6, "stale"))
 		if err == nil {
 			t.Fatal("a stale term opens")
@@ -404,7 +404,7 @@ func TestGuardOutlivesAnAgeThatIsSetLater(t *testing.T) {
 }
 
 // Without per-message TTLs nothing exempts the guard.
-func TestAnAgeThatIsSetLaterIsToldAtOpening(t *testing.T) {
+func TestOpenReportsAnAgeThatWasSetLater(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	cfg := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}}
@@ -465,13 +465,13 @@ func TestStreamsThatWouldDropTheGuardAreRefused(t *testing.T) {
 	}
 }
 
-func TestWarningsSayWhatWeakensAGuard(t *testing.T) {
+func TestWarningsNameTheWeaknessOfAGuard(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	js := bucket(t, nc, natsstore.BucketConfig{Bucket: "orders"})
 	if w := openKV(t, js, 1, "a").Warnings(); len(w) != 0 {
-		t.Errorf("a bucket of ours: %q", w)
+		t.Errorf("a bucket of this library: %q", w)
 	}
 	natslab.KV(t, nc, jetstream.KeyValueConfig{Bucket: "theirs", Storage: jetstream.MemoryStorage})
 	k, err := natsfence.OpenKV(natslab.Within(t), js, "theirs", "g", term(1, "a"))
@@ -494,7 +494,7 @@ func TestWarningsSayWhatWeakensAGuard(t *testing.T) {
 	}
 }
 
-func TestWhatWouldPassByTheGuardIsNotSent(t *testing.T) {
+func TestWriteThatWouldBypassTheGuardIsNotSent(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
@@ -585,7 +585,7 @@ func TestWriteWithoutAnAnswerIsUnknownAndStillGuarded(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	k := openKV(t, natslab.JetStream(t, natslab.Connect(t, proxy.URL())), 1, "a")
 
 	put := func(key string) error {
@@ -615,7 +615,7 @@ func TestWriteWithoutAnAnswerIsUnknownAndStillGuarded(t *testing.T) {
 		t.Error(err)
 	}
 	if err := stands(natslab.Within(t), js, "late"); !errors.Is(err, jetstream.ErrKeyNotFound) {
-		t.Errorf("applied after the newer term had begun: %v", err)
+		t.Errorf("applied after the newer term had started: %v", err)
 	}
 }
 
@@ -632,7 +632,7 @@ func TestRaiseWithoutAnAnswerIsResolved(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	far := natslab.JetStream(t, natslab.Connect(t, proxy.URL()))
 	proxy.Delay(300*time.Millisecond, natslab.ToClient)
 	opened := make(chan *natsfence.KV, 1)
@@ -665,7 +665,7 @@ func TestRaiseWithoutAnAnswerIsResolved(t *testing.T) {
 
 // A leader of the stream that has lost its majority refuses what comes while an
 // earlier raise is in flight, and that one gets no answer.
-func TestAGuardThatCannotBeRaisedSaysWhatBecameOfIt(t *testing.T) {
+func TestFailureToRaiseAGuardNamesItsState(t *testing.T) {
 	t.Parallel()
 	c := natslab.StartCluster(t, 3)
 	bucket(t, c.Connect(t), natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
@@ -725,7 +725,8 @@ func TestAMessageWhoseFirstCopyIsInFlightMayYetBeStored(t *testing.T) {
 	if _, err := publish(t.Context(), time.Second); !errors.Is(err, store.ErrUnknown) {
 		t.Fatalf("the first copy: %v", err)
 	}
-	// After ten seconds the leader steps down, and then says that there is none.
+	// After ten seconds the leader steps down, and then the server reports that
+	// there is none.
 	var api *jetstream.APIError
 	_, err = publish(t.Context(), time.Second)
 	if told := errors.As(err, &api) && api.ErrorCode == 10158; errors.Is(err, store.ErrPermanent) || told && store.Classify(err) != store.Unknown {
@@ -744,7 +745,7 @@ func TestNothingIsSentWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	gone := make(chan struct{})
 	once := sync.OnceFunc(func() { close(gone) })
 	nc := natslab.Connect(t, proxy.URL(), nats.DisconnectErrHandler(func(*nats.Conn, error) { once() }))

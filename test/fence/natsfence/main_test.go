@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { leaks.Main(m) }
 
 func term(n uint64, token string) leader.Term { return leader.Term{Number: n, Token: token} }
 
-// bucket makes a bucket of ours.
+// bucket makes a bucket with the library.
 func bucket(t *testing.T, nc *nats.Conn, cfg natsstore.BucketConfig) jetstream.JetStream {
 	t.Helper()
 	js := natslab.JetStream(t, nc)
@@ -44,8 +44,8 @@ func stream(t *testing.T, nc *nats.Conn, cfg jetstream.StreamConfig) jetstream.J
 	return js
 }
 
-// kv is a bucket for stale writers. Each write goes to a key of its own, so
-// that all are kept.
+// kv is a bucket for stale writers. Each write goes to a separate key, so that
+// all are kept.
 func kv(js jetstream.JetStream) stalewriter.Resource {
 	var n atomic.Int64
 	return stalewriter.Resource{
@@ -79,7 +79,7 @@ func events(js jetstream.JetStream) stalewriter.Resource {
 	}
 }
 
-// stored returns what the messages on a subject say, in the order of their
+// stored returns the terms in the messages on a subject, in the order of their
 // sequences.
 func stored(t *testing.T, js jetstream.JetStream, name, subject string) (terms []uint64) {
 	t.Helper()

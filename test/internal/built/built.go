@@ -1,7 +1,8 @@
 // Package built builds the leader command for tests that run it as a user
-// would, as a program of its own, and runs it. Only tests that need what
+// would, as a separate program, and runs it. Only tests that need modules which
 // cmd/leader cannot require do so: databases, browsers, Kubernetes. Go's test
-// cache does not see what go build depends on: run their packages with -count=1.
+// cache does not see what go build depends on: run their packages with
+// -count=1.
 package built
 
 import (
@@ -17,8 +18,8 @@ import (
 
 // Run builds the command, stores its path in program, runs the tests, and
 // removes the command again. It returns the exit code of the tests, for
-// [os.Exit]; a command that can not be built is told of on stderr, and the code
-// is 1.
+// [os.Exit]. If the command cannot be built, Run reports it on stderr and
+// returns 1.
 func Run(m *testing.M, program *string) int {
 	dir, err := os.MkdirTemp("", "leader-test-")
 	if err != nil {

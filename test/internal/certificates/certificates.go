@@ -52,9 +52,9 @@ func Issue(dir, name string, c, by *x509.Certificate, byKey *ecdsa.PrivateKey) (
 	return parsed, key, err
 }
 
-// Set writes those of an authority (ca), of a server on the loopback interface
-// (server) and of a client (client) to a directory of the test's, which it
-// returns.
+// Set writes the certificates of an authority (ca), of a server on the loopback
+// interface (server) and of a client (client) to a directory of the test, which
+// it returns.
 func Set(tb testing.TB) (dir string) {
 	tb.Helper()
 	dir = tb.TempDir()

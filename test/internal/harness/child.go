@@ -12,9 +12,9 @@ import (
 	"sync"
 )
 
-// A Child is this very program in a process of its own, which plays the part
-// that its arguments name. It ends with its standard input, so that none
-// outlives its parent: see [Serve].
+// A Child is this very program in a separate process, which plays the part that
+// its arguments name. It ends with its standard input, so that it does not
+// outlive its parent: see [Serve].
 type Child struct {
 	// In is its standard input, and Out its standard output.
 	In  io.WriteCloser
@@ -35,8 +35,8 @@ func StartChild(ctx context.Context, args ...string) (*Child, error) {
 	if c.In, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	// A pipe of our own: Wait closes that of StdoutPipe, and what a child that
-	// was killed had said before was lost with it, unless it was read already.
+	// A separate pipe: Wait closes the pipe of StdoutPipe, so unread output of
+	// a killed child would be lost.
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func StartPart(ctx context.Context, name string, role any) (*Child, error) {
 func (c *Child) Hear(v any) error {
 	line, err := c.Out.ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("the process %q says nothing: %w", c.cmd.Args[1:], err)
+		return fmt.Errorf("the process %q prints nothing: %w", c.cmd.Args[1:], err)
 	}
 	return json.Unmarshal(line, v)
 }
@@ -76,19 +76,19 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 // Kill ends the child without a warning.
 func (c *Child) Kill() {
 	_ = c.cmd.Process.Kill() // it may have ended by itself
-	_ = c.cmd.Wait()         // says that it was killed
+	_ = c.cmd.Wait()         // its error reports the kill
 	_ = c.In.Close()
 }
 
-// End asks the child to end, and returns when it has. What it prints until then
-// must be read meanwhile, if a pipe does not hold it.
+// End asks the child to end, and returns when it has. Output that it prints
+// until then must be read meanwhile, if a pipe does not hold it.
 func (c *Child) End() error {
 	_ = c.In.Close()
 	return c.cmd.Wait()
 }
 
-// Serve is the child's part: it tells the parent v, and returns when the parent
-// asks it to end, or has ended itself.
+// Serve is the child's part: it sends v to the parent, and returns when the
+// parent asks it to end, or has ended itself.
 func Serve(stdin io.Reader, stdout io.Writer, v any) error {
 	if err := json.NewEncoder(stdout).Encode(v); err != nil {
 		return err
@@ -97,8 +97,8 @@ func Serve(stdin io.Reader, stdout io.Writer, v any) error {
 	return err
 }
 
-// A Speaker is where a child tells its parent what happens, a line of JSON each.
-// It is safe for concurrent use.
+// A Speaker writes a child's events to its parent, a line of JSON each. It is
+// safe for concurrent use.
 type Speaker struct {
 	mu  sync.Mutex
 	out *json.Encoder
@@ -107,7 +107,7 @@ type Speaker struct {
 // NewSpeaker returns one that writes to the child's standard output.
 func NewSpeaker(stdout io.Writer) *Speaker { return &Speaker{out: json.NewEncoder(stdout)} }
 
-// Say tells v. It returns no error, since the end of standard input tells a
+// Say writes v. It returns no error, since the end of standard input shows a
 // child that its parent is gone.
 func (s *Speaker) Say(v any) {
 	s.mu.Lock()

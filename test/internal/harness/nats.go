@@ -27,7 +27,7 @@ type Servers struct {
 // NATS are nats-servers with JetStream.
 type NATS struct{ Servers }
 
-// NATSOptions say which servers a process is to be.
+// NATSOptions select which servers a process runs.
 type NATSOptions struct {
 	// Servers is how many there are; more than one form a cluster.
 	Servers int
@@ -38,8 +38,8 @@ type NATSOptions struct {
 	Port int
 }
 
-// ServeNATS is the process of nats-servers: see [Serve]. It tells the parent
-// its [Servers].
+// ServeNATS is the process of nats-servers: see [Serve]. It sends its [Servers]
+// to the parent.
 func ServeNATS(opts NATSOptions, stdin io.Reader, stdout io.Writer) error {
 	var lab natslab.Program
 	defer lab.Close()
@@ -126,7 +126,7 @@ func Get(ctx context.Context, url string) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// RecordSize is about that of a leader's record, in bytes.
+// RecordSize is about the size of a leader's record, in bytes.
 const RecordSize = 150
 
 // Swaps are compare-and-swaps on a key of their own and nothing else: the floor
@@ -160,8 +160,8 @@ func (n NATS) Swaps(bucket string) (*Swaps, error) {
 			if !inFlight(err) {
 				return err
 			}
-			// Nobody else writes this key: a cluster may take a while to note the
-			// end of the write before.
+			// This is the only writer of the key: a cluster may take a while to
+			// note the end of the write before.
 			select {
 			case <-time.After(time.Millisecond):
 			case <-ctx.Done():
@@ -172,8 +172,8 @@ func (n NATS) Swaps(bucket string) (*Swaps, error) {
 }
 
 // inFlight reports whether the server refuses a write since another one on the
-// same subject is under way (JSStreamWrongLastSequenceConstantErr, whose text
-// is that of a conflict).
+// same subject is in flight (JSStreamWrongLastSequenceConstantErr, whose text
+// is the same as a conflict's).
 func inFlight(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.ErrorCode == 10164

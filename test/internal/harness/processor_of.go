@@ -12,8 +12,8 @@ import (
 // tick is the unit of /proc/PID/stat.
 const tick = 10 * time.Millisecond
 
-// ProcessorOf returns what a process has used of processors since it began, in
-// user mode and in the kernel, and whether this system tells.
+// ProcessorOf returns the processor time that a process has used since it
+// began, in user mode and in the kernel, and whether this system reports it.
 func ProcessorOf(pid int) (used time.Duration, ok bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

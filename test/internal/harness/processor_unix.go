@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processor is what this process has used of processors, of its own and in the
-// kernel.
+// Processor is the processor time that this process has used, in user mode and
+// in the kernel.
 func Processor() time.Duration {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // it fails for unknown processes only

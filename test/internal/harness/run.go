@@ -14,7 +14,7 @@ import (
 // Patience bounds every wait for something that has to happen.
 const Patience = 3 * time.Minute
 
-// ErrPatience says that what had to happen has not within [Patience].
+// ErrPatience means that an awaited event did not happen within [Patience].
 var ErrPatience = errors.New("it took too long")
 
 // A Run is one run of a program that measures.

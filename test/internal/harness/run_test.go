@@ -46,7 +46,7 @@ func TestSpreadBeginsOneAfterAnother(t *testing.T) {
 			return nil
 		})
 		if want := []time.Duration{0, time.Second, 2 * time.Second}; err != nil || !slices.Equal(at, want) {
-			t.Errorf("begun at %v, want %v: %v", at, want, err)
+			t.Errorf("started at %v, want %v: %v", at, want, err)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestAnEndOfTheRunEndsItsWaits(t *testing.T) {
 	})
 }
 
-func TestTheProgressSaysWhatWasMeasured(t *testing.T) {
+func TestProgressNamesTheMeasurements(t *testing.T) {
 	var log strings.Builder
 	r := harness.Run{Only: "cra", Progress: &log}
 	if !r.Measures("crash") || r.Measures("handover") {

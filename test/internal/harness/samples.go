@@ -25,7 +25,7 @@ func (s Samples) Median() time.Duration { return s.Percentile(50) }
 // Max is the largest sample, 0 of none.
 func (s Samples) Max() time.Duration { return s.Percentile(100) }
 
-// A Point of a distribution says which share of the samples is at most Value.
+// A Point of a distribution is the share of the samples that are at most Value.
 type Point struct {
 	Value time.Duration
 	Share float64 // from 0 to 1

@@ -1,7 +1,7 @@
 // Package overlap finds what two candidates did at one instant, by the clock
 // that all processes of a machine share. It is the judge of the labs whose
-// candidates are processes; package lookout of store/storetest/judge is that of
-// candidates in one process.
+// candidates are processes; package lookout of store/storetest/judge is the
+// judge of candidates in one process.
 //
 // A lab decides how long something certainly lasted, since labs see different
 // signs of it. Spans that it makes too short hide an overlap, and spans that it

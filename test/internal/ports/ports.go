@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// Servers that come back to their port, and those that must know it beforehand,
-// have one below those that systems give to whoever asks for any: from 32768 on
-// Linux, and from 49152 elsewhere. Of the latter, another test's server could
-// get it while nobody listens.
+// A server that comes back to its port, or must know it beforehand, has a port
+// below the range from which systems assign ports: from 32768 on Linux, and
+// from 49152 elsewhere. A port of that range could go to another test's server
+// while its owner is down.
 const (
 	lowest  = 10_000
 	highest = 32_000
@@ -22,12 +22,11 @@ const (
 // claims them.
 const block = 50
 
-// claimed are the ports of this process that nobody has got yet. Nobody gets
-// one again: the server of a test that runs in parallel may be stopped just
-// now.
+// claimed are the unused ports of this process. A port is not given out twice:
+// the server of a test that runs in parallel may be stopped just now.
 //
-// The tests of several packages run at once, each in a process of its own, and
-// nobody listens where a server starts or is restarted. So a process claims a
+// The tests of several packages run at the same time, each in its own process,
+// and a port is free while its server starts or restarts. So a process claims a
 // block of ports, by listening on the first of them for as long as it lives.
 var claimed struct {
 	sync.Mutex

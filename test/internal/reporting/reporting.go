@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// CPU is the processor's name, where the system tells.
+// CPU is the processor's name, where the system reports it.
 func CPU() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -41,11 +41,11 @@ func Loads() string {
 	return strings.Join(fields[:3], " ")
 }
 
-// width is that of the Markdown in this project, in characters.
+// width is the line width of the Markdown in this project, in characters.
 const width = 120
 
 // Fill breaks a paragraph into lines of at most 120 characters. A longer word
-// has a line of its own.
+// has a separate line.
 func Fill(text string) string {
 	var b strings.Builder
 	used := 0

@@ -1,7 +1,7 @@
 // Package roll replaces the instances of one program by those of another, one
-// by one, while they work, and judges: whether two worked at one instant of
-// which one elects by this library, and for how long nobody did. It is for the
-// tests of docs/migrating.md.
+// by one, while they work. It judges whether two worked at one instant of which
+// one elects by this library, and measures for how long no instance worked. It
+// is for the tests of docs/guides/migrating.
 package roll
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 // interval is the time between two looks. A program that knows when it begins
-// to work calls [Judge.Look] besides, so that no beginning is missed.
+// to work also calls [Judge.Look], so that no beginning is missed.
 const interval = 2 * time.Millisecond
 
 // A Judge knows who works. It is safe for concurrent use.
@@ -36,8 +36,8 @@ type Judge struct {
 // An Instance is one running copy of a program, old or new.
 type Instance struct {
 	Name string
-	// Ours says that it elects by this library. Two that do not may overlap as
-	// they like: that is what is left behind.
+	// Ours is set if it elects by this library. Two instances that do not may
+	// overlap: the migration leaves that behaviour behind.
 	Ours bool
 	// Stint is the number of the stint of work that it is in, 0 while it does
 	// not work. Two stints of an instance have different numbers.
@@ -175,7 +175,7 @@ func (j *Judge) Ours(e leader.Election, name string) *Instance {
 		once.Do(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), natslab.Patience)
 			defer cancel()
-			// One that is cut off cannot release.
+			// An instance that is cut off cannot release.
 			_ = e.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true})
 		})
 	}

@@ -7,10 +7,10 @@ import (
 )
 
 // A Kind is what a user has to know of a store before choosing it: a column of
-// docs/stores.md.
+// docs/reference/stores.md.
 type Kind struct {
 	Name    string // with what a reader has to know before the rest
-	Package string // below store/
+	Package string // its directory
 	Client  string
 	Tested  string // on which servers
 	URL     string
@@ -22,17 +22,17 @@ type Kind struct {
 	CoolDown []Claim // warned of, with a cool-down
 	Warned   []Claim // warned of, and nothing else
 
-	Anew     string // what becomes of a store that was made anew
+	Anew     string // the effect of recreating a store
 	Leaders  string // two at one instant, that were seen
 	Survives string
 	Choose   string // where
 }
 
-// A Claim is a clause about what Check says.
+// A Claim is a clause about a message of Check.
 type Claim struct {
 	Text string
-	// Code has parts of what the store's code says there, each within one
-	// string or one line of it. It is empty where the store's client says it.
+	// Code has parts of the message in the store's code, each within one string
+	// or one line of it. It is empty if the store's client gives the message.
 	Code []string
 }
 
@@ -88,12 +88,12 @@ type property struct {
 	of   func(*Kind) string
 }
 
-// nothing stands in a cell of which there is nothing to be said.
+// nothing is the content of an empty cell.
 const nothing = "–"
 
 func properties() []property {
 	return []property{
-		{"package", func(k *Kind) string { return fmt.Sprintf("[`store/%[1]s`](../store/%[1]s)", k.Package) }},
+		{"package", func(k *Kind) string { return fmt.Sprintf("[`%[1]s`](../../%[1]s)", k.Package) }},
 		{"client", func(k *Kind) string { return k.Client }},
 		{"tested on", func(k *Kind) string { return k.Tested }},
 		{"URL", func(k *Kind) string { return "`" + k.URL + "`" }},
@@ -103,7 +103,7 @@ func properties() []property {
 		{"refused", func(k *Kind) string { return join(k.Refused) }},
 		{"warned of, with a cool-down", func(k *Kind) string { return join(k.CoolDown) }},
 		{"warned of", func(k *Kind) string { return join(k.Warned) }},
-		{"when it was made anew, under the same name", func(k *Kind) string { return k.Anew }},
+		{"when it is recreated under the same name", func(k *Kind) string { return k.Anew }},
 		{"two leaders at one instant", func(k *Kind) string { return k.Leaders }},
 		{"survives", func(k *Kind) string { return k.Survives }},
 		{"choose it where", func(k *Kind) string { return k.Choose }},
@@ -121,16 +121,16 @@ func join(claims []Claim) string {
 	return strings.Join(texts, "; ")
 }
 
-// What is told of a store that was made anew.
+// The effects of recreating a store.
 const (
-	isTold   = "is told: nobody leads for a lease"
-	unknowns = "nobody can tell"
+	isReported = "the store reports it: no leader for a lease"
+	unreported = "the store does not report it"
 )
 
 func natsKind() Kind {
 	return Kind{
 		Name:    "NATS",
-		Package: "natsstore",
+		Package: "store/natsstore",
 		Client:  "nats.go",
 		Tested:  "2.15, one server and clusters of three",
 		URL:     "nats://HOST/BUCKET",
@@ -165,8 +165,8 @@ func natsKind() Kind {
 			{"records that expire without a marker", []string{"leaves no markers when a record expires"}},
 			{"a connection that gives up by itself", []string{"The NATS connection gives up"}},
 		},
-		Anew:     isTold,
-		Leaders:  "0 in 279 faults of the [fire lab](chaos.md)",
+		Anew:     isReported,
+		Leaders:  "0 in 279 faults of the [fire lab](../evidence/chaos.md)",
 		Survives: "loss of a minority of the servers",
 		Choose:   "you have NATS, or have nothing yet: handovers are quickest, candidates can be asked, history is kept",
 	}
@@ -175,7 +175,7 @@ func natsKind() Kind {
 func redisKind() Kind {
 	return Kind{
 		Name:    "Redis",
-		Package: "redisstore",
+		Package: "store/redisstore",
 		Client:  "go-redis v9",
 		Tested:  "7.0: alone, by TLS, a pair, Sentinel, a cluster",
 		URL:     "redis://HOST",
@@ -192,7 +192,7 @@ func redisKind() Kind {
 			{"replicas without `Wait`", []string{
 				"has %d replicas, and a failover to one of them loses writes", "has %d replicas, and writes wait for %d of them", "is found by Sentinel", "has taken another's place",
 			}},
-			{"settings that may not be read", []string{"does not let the user run INFO", "does not let the user run CONFIG GET", "does not tell its setting"}},
+			{"settings that may not be read", []string{"does not let the user run INFO", "does not let the user run CONFIG GET", "does not report its setting"}},
 			{"eviction of any key (`allkeys-*`)", []string{"evicts any key when its %s bytes are full"}},
 		},
 		Warned: []Claim{
@@ -200,17 +200,17 @@ func redisKind() Kind {
 			{"fewer replicas than `Wait`", []string{"has %d connected replicas, and writes wait for"}},
 			{"no right to publish or subscribe, then changes are found by looking", []string{"The user may not publish on the channel", "The user may not subscribe to the channel"}},
 		},
-		Anew:     unknowns,
+		Anew:     unreported,
 		Leaders:  "0 in 130 faults",
 		Survives: "with `Wait`, a failover to a replica that is up to date",
-		Choose:   "Redis is what you run, and a lease without a leader at a failover is no harm",
+		Choose:   "Redis is what you run, and a lease without a leader at a failover is acceptable",
 	}
 }
 
 func postgresKind() Kind {
 	return Kind{
 		Name:    "PostgreSQL",
-		Package: "pgstore",
+		Package: "store/pgstore",
 		Client:  "pgx v5, or its driver for `database/sql`",
 		Tested:  "15 and 18: alone, a streaming pair, PgBouncer",
 		URL:     "postgres://HOST/DATABASE",
@@ -222,7 +222,7 @@ func postgresKind() Kind {
 			{"an unlogged table", []string{"a crash empties it, and standbys lack it", "a crash resets its sequence"}},
 			{"missing triggers", []string{"of its triggers leader_draw, leader_tell and leader_tell_all are there and enabled"}},
 			{"a table that is missing, or not as `pgstore.Schema` makes it", []string{
-				"is missing: run the statement that pgstore.Schema returns", "it is no ordinary table", "its sequence %s is missing",
+				"is missing: run the statement that pgstore.Schema returns", "it is not an ordinary table", "its sequence %s is missing",
 				"its sequence gives each session %d numbers in advance", "its sequence does not only grow",
 			}},
 			{"a user without the rights", []string{": grant the user SELECT ON"}},
@@ -236,17 +236,17 @@ func postgresKind() Kind {
 			{"a table that an earlier version made", []string{"An earlier version made the table", "An earlier version made the trigger functions"}},
 			{"rights by which another role acts as the table's owner or spoils revisions, with the statement that revokes them", []string{"Other roles hold rights that no candidate needs"}},
 		},
-		Anew:     isTold,
+		Anew:     isReported,
 		Leaders:  "0 in 85 faults",
 		Survives: "with synchronous standbys, a failover",
-		Choose:   "the work is in that database: the term fences it in the same transaction ([`fence/sqlfence`](../fence/sqlfence))",
+		Choose:   "the work is in that database: the term fences it in the same transaction ([`fence/sqlfence`](../../fence/sqlfence))",
 	}
 }
 
 func mysqlKind() Kind {
 	return Kind{
 		Name:    "MariaDB, MySQL",
-		Package: "mysqlstore",
+		Package: "store/mysqlstore",
 		Client:  "go-sql-driver/mysql",
 		Tested:  "MariaDB 10.11: alone, an asynchronous and a semi-synchronous pair; not verified on MySQL",
 		URL:     "mysql://HOST/DATABASE",
@@ -254,11 +254,11 @@ func mysqlKind() Kind {
 		Renewal: "one UPDATE",
 		Heard:   "looks, at least twice in a heartbeat",
 		Refused: []Claim{
-			{"a table that is not of InnoDB", []string{"its engine is %q, which has no transactions", "_floor is no table of InnoDB"}},
+			{"a table that is not of InnoDB", []string{"its engine is %q, which has no transactions", "_floor is not an InnoDB table"}},
 			{"a session that does not commit by itself", []string{"the session does not commit by itself"}},
 			{"one that reads what is not committed", []string{"the session reads what is not committed"}},
 			{"Galera", []string{"the server is one of a Galera cluster"}},
-			{"tables that are missing or not complete", []string{"is missing, or the user has no right to it", "what belongs to it is not complete"}},
+			{"tables that are missing or not complete", []string{"is missing, or the user has no right to it", "its triggers and functions are incomplete"}},
 			{"other triggers than `mysqlstore.Schema` makes, where the user may see them", []string{"it has %d triggers, and not the 3 of mysqlstore.Schema"}},
 			{"a user without the rights", []string{": grant the user SELECT on"}},
 		},
@@ -272,17 +272,17 @@ func mysqlKind() Kind {
 				"The server runs with rpl_semi_sync_master_wait_no_slave=OFF", "The server waits for no replica now",
 			}},
 		},
-		Anew:     isTold,
+		Anew:     isReported,
 		Leaders:  "0 in 85 faults",
 		Survives: "a crash; with a semi-synchronous replica that is waited for, a failover",
-		Choose:   "as PostgreSQL, where half a heartbeat more at a handover is no harm",
+		Choose:   "as PostgreSQL, where half a heartbeat more at a handover is acceptable",
 	}
 }
 
 func etcdKind() Kind {
 	return Kind{
 		Name:    "etcd",
-		Package: "etcdstore",
+		Package: "etcd/etcdstore",
 		Client:  "client v3",
 		Tested:  "3.7: alone, a cluster of three",
 		URL:     "etcd://HOST,HOST/PREFIX/",
@@ -302,7 +302,7 @@ func etcdKind() Kind {
 			{"a member that is cut off from its leader", []string{"is cut off from its cluster's leader"}},
 			{"a database that is almost full", []string{"The database of %s has %d of %d bytes"}},
 		},
-		Anew:     unknowns,
+		Anew:     unreported,
 		Leaders:  "0 in 65 faults",
 		Survives: "loss of a minority of the servers",
 		Choose:   "you have etcd",
@@ -312,7 +312,7 @@ func etcdKind() Kind {
 func consulKind() Kind {
 	return Kind{
 		Name:    "Consul",
-		Package: "consulstore",
+		Package: "consul/consulstore",
 		Client:  "hashicorp/consul/api",
 		Tested:  "1.22: alone, clusters of two and three",
 		URL:     "consul://HOST/PREFIX/",
@@ -333,7 +333,7 @@ func consulKind() Kind {
 				"may end while Consul changes its own leader", "const heartbeat = 5 * time.Second", "failover := 3 * a.heartbeat",
 			}},
 		},
-		Anew:     unknowns,
+		Anew:     unreported,
 		Leaders:  "0 in 125 faults",
 		Survives: "loss of a minority of the servers",
 		Choose:   "you have Consul; leases are the library's own, not sessions",
@@ -343,7 +343,7 @@ func consulKind() Kind {
 func mongoKind() Kind {
 	return Kind{
 		Name:    "MongoDB: not verified on a server",
-		Package: "mongostore",
+		Package: "store/mongostore",
 		Client:  "mongo-driver v2",
 		Tested:  "none; that FerretDB 1.24 is refused is tested",
 		URL:     "mongodb://HOST/DATABASE",
@@ -352,13 +352,13 @@ func mongoKind() Kind {
 		Heard:   "change streams, and a look now and then",
 		Refused: []Claim{
 			{"what only speaks the protocol", []string{"the server is not MongoDB (buildInfo has the field %s)"}},
-			{"as its manual says, and not seen: a standalone server, a user without the rights", []string{"the server is no member of a replica set"}},
+			{"as its manual says, and not seen: a standalone server, a user without the rights", []string{"the server is not a member of a replica set"}},
 		},
 		Warned: []Claim{
 			{"that it was not verified", []string{"The store for MongoDB was not verified on a server"}},
 			{"a lease below 12 s", []string{"may end while the replica set changes its primary", "const failover = 12 * time.Second"}},
 		},
-		Anew:     unknowns,
+		Anew:     unreported,
 		Leaders:  "not verified",
 		Survives: "unknown",
 		Choose:   "you have verified it on yours: `LEADER_MONGODB_URI=… go test ./mongostore` in `test/labs/stores`",
@@ -368,7 +368,7 @@ func mongoKind() Kind {
 func kubernetesKind() Kind {
 	return Kind{
 		Name:    "Kubernetes",
-		Package: "k8sstore",
+		Package: "kubernetes/k8sstore",
 		Client:  "client-go",
 		Tested:  "kube-apiserver 1.36 with RBAC, one and two of them on one etcd",
 		URL:     "k8s://NAMESPACE/PREFIX",
@@ -377,13 +377,13 @@ func kubernetesKind() Kind {
 		Heard:   "watches, and a look now and then",
 		Refused: []Claim{
 			{"a user without the rights", []string{"the user may not %s in namespace %q"}},
-			{"resource versions that are no numbers", []string{"and only numbers have an order"}},
+			{"resource versions that are not numbers", []string{"and only numbers have an order"}},
 		},
 		Warned: []Claim{
 			{"no right to watch, then changes are found by looking", []string{"The user may not watch the Lease %s"}},
 			{"coordinated leader election on the same Lease", []string{"The Lease %s has the strategy %q"}},
 		},
-		Anew:     unknowns,
+		Anew:     unreported,
 		Leaders:  "0 in 55 faults",
 		Survives: "a crash of the API server or of etcd; with several API servers, the loss of one: the candidates on another go on",
 		Choose:   "the program runs in Kubernetes and knows no other store, or has to share a Lease with candidates of client-go",
@@ -393,7 +393,7 @@ func kubernetesKind() Kind {
 func s3Kind() Kind {
 	return Kind{
 		Name:    "S3",
-		Package: "s3store",
+		Package: "store/s3store",
 		Client:  "aws-sdk-go-v2",
 		Tested:  "versitygw 1.8, on a file system; not on Amazon S3",
 		URL:     "s3://BUCKET/PREFIX",
@@ -409,17 +409,17 @@ func s3Kind() Kind {
 			{"versions that pile up", []string{"Bucket %s keeps versions, and so each renewal"}},
 			{"a scratch object that could not be removed", []string{"An object on which conditions were tried is left"}},
 		},
-		Anew:     unknowns,
+		Anew:     unreported,
 		Leaders:  "0 in 40 faults",
 		Survives: "what the provider promises of its objects",
-		Choose:   "there is nothing but a bucket, and half a heartbeat more at a handover is no harm",
+		Choose:   "there is nothing but a bucket, and half a heartbeat more at a handover is acceptable",
 	}
 }
 
 func gcsKind() Kind {
 	return Kind{
 		Name:    "Google Cloud Storage: seen on an emulator alone",
-		Package: "gcsstore",
+		Package: "store/gcsstore",
 		Client:  "google.golang.org/api/storage/v1",
 		Tested:  "fake-gcs-server 1.56, in memory; never restarted under a history",
 		URL:     "gs://BUCKET/PREFIX",
@@ -432,11 +432,11 @@ func gcsKind() Kind {
 		},
 		Warned: []Claim{
 			{"a heartbeat below 2 s, since an object takes about one write a second", []string{"Cloud Storage takes about one write a second to one object", "const floor = 2 * time.Second"}},
-			{"a user who may not look at the bucket, who cannot tell that it was made anew", []string{"The user may not look at bucket %s"}},
+			{"a user who may not look at the bucket, who thus cannot notice that it was recreated", []string{"The user may not look at bucket %s"}},
 			{"versions", []string{"Bucket %s keeps versions, and so each renewal"}},
 			{"soft deletion", []string{"Bucket %s keeps what is replaced for"}},
 		},
-		Anew:     isTold,
+		Anew:     isReported,
 		Leaders:  "0 in 40 faults",
 		Survives: "the same",
 		Choose:   "the same",

@@ -15,15 +15,15 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/storefigures"
 )
 
-var update = flag.Bool("update", false, "write the tables of the kinds in docs/stores.md anew")
+var update = flag.Bool("update", false, "write the tables of the kinds in docs/reference/stores.md again")
 
-// root is that of the repository.
+// root is the root of the repository.
 const root = "../../.."
 
 func TestThePageShowsTheKindsAsTheyAre(t *testing.T) {
 	t.Parallel()
 	_ = os.Getenv("LEADER_TREE") // page and stores are outside of what Go's test cache sees (see the Makefile)
-	file, want := filepath.Join(root, "docs", "stores.md"), storefigures.KindsMarkdown(storefigures.Kinds())
+	file, want := filepath.Join(root, "docs", "reference", "stores.md"), storefigures.KindsMarkdown(storefigures.Kinds())
 	if *update {
 		if err := storefigures.Described.Fill(file, want); err != nil {
 			t.Fatal(err)
@@ -48,19 +48,19 @@ func TestThePageShowsTheKindsAsTheyAre(t *testing.T) {
 	}
 }
 
-// What the page says of Check is what Check says: each clause stands in the
+// The page describes the messages of Check as they are: each clause is in the
 // store's code.
-func TestEachClaimOfThePageStandsInTheCodeOfItsStore(t *testing.T) {
+func TestEachClaimOfThePageIsInTheCodeOfItsStore(t *testing.T) {
 	t.Parallel()
 	for _, k := range slices.Concat(storefigures.Kinds()...) {
 		source := strings.Join(sources(t, k.Package), "")
 		for _, claim := range claims(k) {
 			if len(claim.Code) == 0 {
-				t.Errorf("%s: nothing shows where the code says %q", k.Name, claim.Text)
+				t.Errorf("%s: nothing shows where the code has %q", k.Name, claim.Text)
 			}
 			for _, part := range claim.Code {
 				if !strings.Contains(source, part) {
-					t.Errorf("%s: %q is said to stand in the code as %q, which it does not", k.Name, claim.Text, part)
+					t.Errorf("%s: %q should occur in the code as %q, but does not", k.Name, claim.Text, part)
 				}
 			}
 		}
@@ -69,7 +69,7 @@ func TestEachClaimOfThePageStandsInTheCodeOfItsStore(t *testing.T) {
 
 // And the other way round: whatever Check warns of, and finds fault with, has a
 // clause on the page.
-func TestWhateverIsWarnedOfIsOnThePage(t *testing.T) {
+func TestPageHasEveryWarning(t *testing.T) {
 	t.Parallel()
 	for _, k := range slices.Concat(storefigures.Kinds()...) {
 		said := 0
@@ -82,7 +82,7 @@ func TestWhateverIsWarnedOfIsOnThePage(t *testing.T) {
 				if !slices.ContainsFunc(claims(k), func(c storefigures.Claim) bool {
 					return slices.ContainsFunc(c.Code, func(part string) bool { return strings.Contains(text, part) })
 				}) {
-					t.Errorf("%s: no claim of kinds.go has what its code says: %q", k.Name, text)
+					t.Errorf("%s: no claim of kinds.go has the text of its code: %q", k.Name, text)
 				}
 			}
 		}
@@ -99,10 +99,10 @@ func claims(k storefigures.Kind) []storefigures.Claim {
 // sources are the files of a store, and of what it is built on.
 func sources(t *testing.T, pkg string) (all []string) {
 	t.Helper()
-	for _, dir := range []string{pkg, "objects"} {
-		files, err := filepath.Glob(filepath.Join(root, "store", dir, "*.go"))
+	for _, dir := range []string{pkg, "store/objects"} {
+		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("no files in store/%s: %v", dir, err)
+			t.Fatalf("no files in %s: %v", dir, err)
 		}
 		for _, file := range files {
 			if strings.HasSuffix(file, "_test.go") {
@@ -157,7 +157,7 @@ func judgements(t *testing.T, source string) (all []string) {
 			switch {
 			case called == nil:
 			case called.Name == "warn" || called.Name == "fault":
-				add(n.Args[1:]...) // the first says when
+				add(n.Args[1:]...) // the first is the condition
 			case called.Name == "append":
 				if to, is := n.Args[0].(*ast.SelectorExpr); is && to.Sel.Name == "Warnings" {
 					add(n.Args[1:]...)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Block is a part of docs/stores.md that a command writes, between two
+// A Block is a part of docs/reference/stores.md that a command writes, between two
 // comments.
 type Block string
 

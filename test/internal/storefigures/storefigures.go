@@ -1,6 +1,6 @@
 // Package storefigures holds what a user has to know of each kind of store, and
 // what elections over it take and cost. The latter a test in test/labs/stores
-// measures; docs/stores.md shows both, and the comparison the second.
+// measures; docs/reference/stores.md shows both, and the comparison the second.
 package storefigures
 
 import (
@@ -26,7 +26,7 @@ type Report struct {
 // A Store is what was measured on one server of a kind.
 type Store struct {
 	Name string `json:"name"`
-	// Absent says why nothing was measured. It is empty if it was.
+	// Absent is the reason why nothing was measured. It is empty if it was.
 	Absent string `json:"absent,omitempty"`
 
 	Swap      harness.Samples `json:"swap,omitempty"`      // a renewal by a client that watches
@@ -50,7 +50,7 @@ type Herd struct {
 	Claims     harness.Samples `json:"claims"` // for each; a number, no duration
 }
 
-// Sizes are those of the herds.
+// Sizes are the sizes of the herds.
 func Sizes() []int { return []int{3, 20, 200} }
 
 // Among returns the herd of so many candidates, or nil.
@@ -105,8 +105,8 @@ func (s *Store) row(columns int) []string {
 		least = ms(s.Least.Median())
 	}
 	row := []string{
-		s.Name, spread(s.Swap), fmt.Sprintf("%d (%d)", s.Trips, s.Bytes), ms(s.CPU), spread(s.Plain), least,
-		spread(s.Handover), fmt.Sprintf("%.1f (%.1f)", s.PerSwap(), s.PerPlain()), fmt.Sprintf("%.2f", s.PerTTL()), fmt.Sprintf("%.1f %%", 100*s.Rest),
+		s.Name, quantiles(s.Swap), fmt.Sprintf("%d (%d)", s.Trips, s.Bytes), ms(s.CPU), quantiles(s.Plain), least,
+		quantiles(s.Handover), fmt.Sprintf("%.1f (%.1f)", s.PerSwap(), s.PerPlain()), fmt.Sprintf("%.2f", s.PerTTL()), fmt.Sprintf("%.1f %%", 100*s.Rest),
 	}
 	for _, n := range Sizes() {
 		cell := "–"
@@ -120,7 +120,7 @@ func (s *Store) row(columns int) []string {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
 
-func spread(s harness.Samples) string {
+func quantiles(s harness.Samples) string {
 	return fmt.Sprintf("%s (%.2f)", ms(s.Median()), float64(s.Percentile(99).Microseconds())/1000)
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// An Answer is what a client gets for a write in place of the server's answer:
-// a service says so under load, and so does a gateway before it, and the
-// servers of the labs never do.
+// An Answer is sent to a client for a write in place of the server's answer. A
+// service or a gateway before it gives such answers under load, and the servers
+// of the labs never do.
 type Answer struct {
 	Status int
 	Code   string // the service's name for it; empty for the page of a gateway
@@ -22,10 +22,10 @@ type Answer struct {
 	Want    store.Outcome
 }
 
-// A Gateway passes requests on, and answers the next write itself when it is
-// told to. It is the transport of a client.
+// A Gateway passes requests on, and answers the next write itself on request.
+// It is the transport of a client.
 type Gateway struct {
-	// Method is that of writes.
+	// Method is the method of writes.
 	Method string
 	// Server is the transport by which requests are passed on.
 	Server http.RoundTripper
@@ -74,7 +74,7 @@ func (g *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answer counts a write, and takes what is to be said of it.
+// answer counts a write, and takes the answer that was set for it.
 func (g *Gateway) answer(r *http.Request) *Answer {
 	if r.Method != g.Method {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // noticing is how long Noticed waits for a store that does not look, and so
-// never notices anything. One that looks each 20 ms looks twenty times
+// never notices anything. A store that looks each 20 ms looks twenty times
 // meanwhile.
 const noticing = 400 * time.Millisecond
 
@@ -48,7 +48,7 @@ func (o *Opened) Noticed() {
 // Cut returns a function that breaks all connections of the proxies, and lets
 // nobody connect for a while. A client connects when it is first used: one that
 // has not done so would notice nothing of a shorter interruption.
-func Cut(proxies ...*natslab.Proxy) func() error {
+func Cut(proxies ...*natslab.Relay) func() error {
 	return func() error {
 		for _, p := range proxies {
 			p.Cut()
@@ -68,8 +68,8 @@ func ComesTo(tb testing.TB, s store.ConnReporter, want store.ConnState) {
 }
 
 // StaysConnected demands that a store whose server is sound stays connected for
-// so long, though nothing happens. A machine that stands still meanwhile makes
-// a server silent, and the store gives it up, rightly: so it has five tries.
+// so long, though nothing happens. A machine that stalls meanwhile makes a
+// server silent, and the store gives it up, rightly: so it has five tries.
 func StaysConnected(tb testing.TB, s store.ConnReporter, long time.Duration) {
 	tb.Helper()
 	for range 5 {

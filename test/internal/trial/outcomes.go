@@ -11,9 +11,9 @@ import (
 )
 
 // Unanswered makes a write to a server that answers nothing now, and returns
-// how it ended. One that did not leave before its time was over, as on a
-// machine that stands still for a while, shows nothing, so it is made again
-// with more.
+// how it ended. A write that did not leave before its time was over, as on a
+// machine that stalls for a while, shows nothing, so it is made again with more
+// time.
 func Unanswered(tb testing.TB, s store.Store, w store.Write) error {
 	for span := time.Second; ; span *= 2 {
 		ctx, cancel := context.WithTimeout(tb.Context(), span)
@@ -25,7 +25,7 @@ func Unanswered(tb testing.TB, s store.Store, w store.Write) error {
 	}
 }
 
-// SaysClosed judges calls on stores that are closed for good.
+// SaysClosed judges calls on stores that are permanently closed.
 func SaysClosed[S store.Store](t *testing.T, stores ...S) {
 	t.Helper()
 	for _, s := range stores {

@@ -40,7 +40,8 @@ type Server interface {
 }
 
 // KillsDuringAWrite kills the store's server while it is frozen and has a
-// write, runs it again, and judges what the store says of the write.
+// write, runs it again, and judges the outcome that the store returns for the
+// write.
 func KillsDuringAWrite(t *testing.T, s store.Store, server Server, run func()) {
 	t.Helper()
 	rev := Must(t, s, store.Write{Key: "g", Value: []byte("1")})
@@ -67,7 +68,7 @@ func KillsDuringAWrite(t *testing.T, s store.Store, server Server, run func()) {
 	case e.Revision < rev:
 		t.Errorf("an acknowledged write is gone: %+v", e)
 	case store.Classify(err) == store.Transient && e.Revision != rev:
-		t.Errorf("a write that never left, as was said (%v), stands: %+v", err, e)
+		t.Errorf("a write that never left, according to its error (%v), was applied: %+v", err, e)
 	}
 	Settle(t, s, "g", rev, "settled")
 }

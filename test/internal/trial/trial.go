@@ -1,6 +1,6 @@
-// Package trial holds what the tests of all stores on real servers have in
-// common, besides the cases of package judge: calls that have to succeed,
-// answers that a test gives in a server's place, what a watch delivers.
+// Package trial is common to the tests of all stores on real servers, in
+// addition to the cases of package judge: calls that have to succeed, answers
+// that a test gives in a server's place, the values that a watch delivers.
 //
 // The flags -histories, -writes, -seed and -outlive belong to this package:
 // see [Flags].
@@ -103,7 +103,7 @@ func Outcome(tb testing.TB, err error, want store.Outcome, words ...string) {
 	}
 	for _, w := range words {
 		if !strings.Contains(fmt.Sprint(err), w) {
-			tb.Errorf("the error does not say %q: %v", w, err)
+			tb.Errorf("the error does not contain %q: %v", w, err)
 		}
 	}
 }
@@ -130,10 +130,10 @@ func Check(tb testing.TB, s store.Checker) (store.Report, error) {
 	return s.Check(Within(tb), Request)
 }
 
-// FindsNothingWrong has a store examined on a server that suits an election.
-// Its registers were made after the instant since, or are made now. They must
-// not be told to be older than that: an election that believes it promotes
-// beside a leader of registers of before.
+// FindsNothingWrong lets a store be examined on a server that suits an
+// election. Its registers were made after the instant since, or are made now.
+// They must not be reported as older: an election that believes it promotes
+// beside a leader of former registers.
 func FindsNothingWrong(tb testing.TB, s store.Checker, since time.Time) {
 	tb.Helper()
 	for range 2 {
@@ -142,7 +142,7 @@ func FindsNothingWrong(tb testing.TB, s store.Checker, since time.Time) {
 			tb.Fatalf("%+v, %v", r, err)
 		}
 		if most := time.Since(since); r.Age <= 0 || r.Age > most {
-			tb.Errorf("the registers are told to be %v old, and were made at most %v ago", r.Age, most)
+			tb.Errorf("the registers are reported to be %v old, and were made at most %v ago", r.Age, most)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestQuickRunMeasuresEverything(t *testing.T) {
 	t.Logf("%s", &table)
 }
 
-func TestWhatWouldMeasureNothingIsRefused(t *testing.T) {
+func TestOptionsThatMeasureNothingAreRefused(t *testing.T) {
 	for _, args := range [][]string{{"-fast"}, {"-only", "crush"}, {"-quick", "crash"}} {
 		var out, log bytes.Buffer
 		if code := run(t.Context(), args, nil, &out, &log); code != 2 || out.Len() > 0 {

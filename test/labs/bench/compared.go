@@ -9,7 +9,7 @@ import (
 	measure "github.com/seed-ff2cb582/leader/test/internal/measure/lab"
 )
 
-// The sections here are those of make compare, of this library alone.
+// The sections below also appear in make compare, here for this library alone.
 
 func measureIsLeader(l *lab) error {
 	if err := measure.Answer(l.one.bench); err != nil {
@@ -58,8 +58,8 @@ func measureThousand(l *lab) error {
 			name string
 			figures.Cost
 		}{{"leader", c.Leading}, {"follower", c.Following}} {
-			// What the process has once (the connections' own goroutines, the
-			// runtime's) is no election's.
+			// perProcess is how many goroutines a process has once, whatever
+			// its elections: those for its connections and the runtime.
 			const perProcess = 10
 			name := fmt.Sprintf("%d elections, %s side: ", n, side.name)
 			l.report.add(figure{Name: name + "heap each", Unit: "B", Value: side.Heap}, &verdict{"≤ 16 KiB", side.Heap <= 16<<10})

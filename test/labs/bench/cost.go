@@ -66,9 +66,9 @@ func measureRenewal(l *lab) error {
 	return nil
 }
 
-// measureRhythm: what a thousand leaders of one process cost that have begun
-// one after the other within a heartbeat, as roles come and go. Each renews in
-// a rhythm of its own.
+// measureRhythm measures the cost of a thousand leaders in one process that
+// started one after the other within a heartbeat, as roles come and go. Each
+// leader renews in its own rhythm.
 func measureRhythm(l *lab) error {
 	const ttl = 3 * time.Second
 	n := l.N(1000, 100)

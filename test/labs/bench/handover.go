@@ -59,8 +59,7 @@ func (r *relay) join() error {
 	return r.add(fmt.Sprintf("c%d", r.made), 10*time.Second)
 }
 
-// add adds a candidate with a connection of its own. It may be called
-// concurrently.
+// add adds a candidate with its own connection. It may be called concurrently.
 func (r *relay) add(id string, ttl time.Duration) error {
 	nc, err := r.on.Connect()
 	if err != nil {

@@ -6,15 +6,16 @@
 //	go run ./test/labs/bench -only crash   the sections whose name contains a word
 //	go run ./test/labs/bench -json         the figures as JSON
 //
-// It is make compare (test/labs/compare) without the other libraries, whose
-// clients it does not require: package lab measures in both. What the others
-// have no match for is measured here.
+// It measures the same as make compare (test/labs/compare), but without the
+// other libraries, so it does not require their clients: package lab measures
+// in both. Figures that the other libraries have no match for are measured
+// here.
 //
-// The servers run in a process of their own, one alone and three as a cluster,
-// with file storage, over loopback. Every candidate whose speed is measured has
-// a connection of its own, as candidates in different processes have. A figure
-// that misses its target is marked MISS; that is no error, since the machine
-// may be busy: see the floor, which is measured in the same run.
+// The servers run in a separate process, one alone and three as a cluster, with
+// file storage, over loopback. Every candidate whose speed is measured has its
+// own connection, as candidates in different processes have. A figure that
+// misses its target is marked MISS. A miss is not an error, since the machine
+// may be busy: compare it with the floor, which is measured in the same run.
 package main
 
 import (

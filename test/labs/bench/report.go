@@ -34,7 +34,8 @@ type figure struct {
 	Unit  string  `json:"unit"`
 	Value float64 `json:"value"`         // the median, where N > 1
 	P99   float64 `json:"p99,omitempty"` // with N > 1
-	// Relative says what the figure is relative to, and how it stands to that.
+	// Relative describes what the figure is relative to, and the ratio of the
+	// two.
 	Relative string `json:"relative,omitempty"`
 	Target   string `json:"target,omitempty"`
 	OK       *bool  `json:"ok,omitempty"`

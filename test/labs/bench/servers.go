@@ -39,7 +39,7 @@ func startServers(r harness.Run, n int) (*servers, error) {
 
 func (s *servers) replicas() int { return len(s.URLs) }
 
-// bucket makes a bucket of ours, and returns its name.
+// bucket makes a bucket with the library, and returns its name.
 func (l *lab) bucket(s *servers) (string, error) {
 	nc, err := s.Connect()
 	if err != nil {

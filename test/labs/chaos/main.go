@@ -1,6 +1,6 @@
 // Chaos is the fire lab: real candidates, each a process behind its own proxy,
 // on real servers, by a random schedule of faults, and a judge that knows
-// nothing but the guarantees of docs/protocol.md. See docs/chaos.md.
+// nothing but the guarantees of docs/reference/protocol.md. See docs/evidence/chaos.md.
 package main
 
 import (

@@ -25,7 +25,7 @@ import (
 // Exit codes.
 const (
 	exitOK     = 0
-	exitFailed = 1 // a guarantee was violated, or too little happened to say that none was
+	exitFailed = 1 // a guarantee was violated, or too little happened to conclude that none was
 	exitUsage  = 2
 )
 
@@ -40,7 +40,8 @@ type fireCommand struct {
 	Rounds   int           `help:"How many rounds; 0: as many as --for has time for, and six without that."`
 	For      time.Duration `help:"Begin nothing new after so long."`
 	Episodes int           `help:"Of each round; 0: until each kind of fault has come up."`
-	Only     []string      `help:"These faults only, by their names in docs/chaos.md."`
+	Only     []string      `help:"These faults only, by their names in docs/evidence/chaos.md."`
+	Quorum   bool          `help:"Make the servers one of three members of a quorum, whose others have no faults."`
 	Page     string        `help:"Write the page of results to this file." type:"path"`
 	Clocks   bool          `default:"true" negatable:"" help:"Run the candidates' clocks at different rates."`
 	Mutant   string        `help:"Put this bug into the library, and see that it is condemned within five minutes. all: one after the other; list: name them."`
@@ -72,7 +73,7 @@ func run(ctx context.Context, args []string, out, stderr io.Writer) (code int) {
 	var c commands
 	code = -1
 	parser, err := kong.New(&c, kong.Name("chaos"), kong.Writers(out, stderr), kong.Exit(func(n int) { code = n }),
-		kong.Description("The fire lab: see docs/chaos.md."))
+		kong.Description("The fire lab: see docs/evidence/chaos.md."))
 	if err != nil {
 		fmt.Fprintln(stderr, "chaos:", err)
 		return exitUsage
@@ -133,7 +134,7 @@ func (f fireCommand) fire(ctx context.Context, s streams) error {
 	}
 	defer cleanUp()
 	res, err := lab.Fire{
-		Seed: f.Seed, Rounds: f.Rounds, For: f.For, Episodes: f.Episodes, Only: f.Only, Program: program,
+		Seed: f.Seed, Rounds: f.Rounds, For: f.For, Episodes: f.Episodes, Only: f.Only, Program: program, Quorum: f.Quorum,
 	}.Run(ctx, s.stderr)
 	if err != nil {
 		return err

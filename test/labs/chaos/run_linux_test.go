@@ -28,7 +28,7 @@ func TestAPageNamesTheSeedOfItsRun(t *testing.T) {
 	}
 }
 
-func TestExitCodesTellMisuseFromFailure(t *testing.T) {
+func TestExitCodesDistinguishMisuseFromFailure(t *testing.T) {
 	for line, want := range map[string]int{
 		"--help":           exitOK,
 		"--mutant list":    exitOK,

@@ -6,7 +6,6 @@ go 1.26.0
 
 replace (
 	github.com/seed-ff2cb582/leader => ../../..
-	github.com/seed-ff2cb582/leader/leaderkube => ../../../leaderkube
 	github.com/seed-ff2cb582/leader/store/storetest/judge => ../../../store/storetest/judge
 	github.com/seed-ff2cb582/leader/test => ../../
 )
@@ -17,7 +16,6 @@ require (
 	github.com/nats-io/nats.go v1.55.0
 	github.com/nats-io/nuid v1.0.1
 	github.com/seed-ff2cb582/leader v0.0.0
-	github.com/seed-ff2cb582/leader/leaderkube v0.0.0
 	github.com/seed-ff2cb582/leader/test v0.0.0
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3

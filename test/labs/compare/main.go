@@ -7,7 +7,7 @@
 //
 // Exit codes: 0, or 1 if a guarantee of this project failed or something could
 // not be measured, 2 for a wrong command line. A missed target of speed or cost
-// is printed and is no error: the machine may be busy.
+// is printed but is not an error: the machine may be busy.
 //
 // A further library is one file in internal/others: it implements
 // peer.Library and is named in Libraries.
@@ -40,7 +40,7 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// Commands are those of the command line.
+// commands are the commands of the command line.
 type commands struct {
 	Run   runCommand   `cmd:"" default:"withargs" help:"Measure and judge."`
 	Pages pagesCommand `cmd:"" help:"Write the pages again from the figures of the latest full run."`
@@ -117,7 +117,7 @@ func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if r.Results, err = lab.Run(plan, libraries); err != nil {
 		return err
 	}
-	// What was measured before is shown even if this fails.
+	// Earlier measurements are shown even if this one fails.
 	var failed error
 	if plan.Measures(sectionOfStores) && !c.Kube {
 		failed = plan.Measure(sectionOfStores, func() (err error) {

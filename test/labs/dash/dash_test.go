@@ -51,7 +51,7 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText")) // it is for the message
-		p.Fatalf("%v\nthe page says: %s", err, text)
+		p.Fatalf("%v\nthe page shows: %s", err, text)
 	}
 }
 
@@ -73,7 +73,7 @@ func (p *tab) until(expression string) {
 		case <-pause.C:
 		case <-ctx.Done():
 			text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText")) // it is for the message
-			p.Fatalf("it did not come true: %s (%v)\nthe page says: %s", expression, err, text)
+			p.Fatalf("it did not come true: %s (%v)\nthe page shows: %s", expression, err, text)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestALeaderChangeAppearsWithoutReload(t *testing.T) {
 	p.until(cell("reports", 2) + " === 'worker-2'")
 	p.until("document.getElementById('news').innerText.includes('reports')")
 	if !eval[bool](p, "window.same === true") {
-		t.Error("the page was loaded anew")
+		t.Error("the page was loaded again")
 	}
 	// The two terms are on the timeline, and in the table of the details.
 	p.open("reports")
@@ -126,7 +126,7 @@ func TestALeaderChangeAppearsWithoutReload(t *testing.T) {
 	if text := eval[string](p, "document.querySelector('.terms').innerText"); !strings.Contains(text, "transferred") && !strings.Contains(text, "unseen") {
 		// An observer may not see a vacancy that lasted for less than a
 		// millisecond.
-		t.Errorf("the terms do not tell why the first ended: %s", text)
+		t.Errorf("the terms do not show why the first ended: %s", text)
 	}
 	// A group that appears later does, and its bar moves.
 	stand(t, nc, "archive", "arc-1")
@@ -134,7 +134,7 @@ func TestALeaderChangeAppearsWithoutReload(t *testing.T) {
 	p.until("Number([...document.querySelectorAll('[role=meter]')][0].getAttribute('aria-valuenow')) > 0")
 }
 
-func TestWhoComesLateAndWhoReconnectsGetsTheState(t *testing.T) {
+func TestLateAndReconnectedPagesGetTheState(t *testing.T) {
 	browser := chromium.Start(t)
 	server, nc := bucket(t)
 	first := stand(t, nc, "reports", "worker-1")
@@ -177,7 +177,8 @@ func TestALeaderStepsDownWhenThePageAsks(t *testing.T) {
 	p.do(chromedp.Click(chromedp.CSS("#ask-cancel")))
 	p.until("[...document.querySelectorAll('.terms td')].some(c => c.innerText.includes('stepped-down by ann: a new disk'))")
 
-	// And hands over to whom the page names; the candidates are proposed.
+	// And hands over to the candidate that the page names; the candidates are
+	// proposed.
 	p.until(cell("reports", 2) + " === 'worker-2' && !document.querySelector('[data-op=transfer]').disabled")
 	p.do(chromedp.Click(chromedp.CSS("[data-op=transfer]")))
 	p.until("[...document.querySelectorAll('#ask-candidates option')].some(o => o.value === 'worker-1')")
@@ -260,13 +261,13 @@ func TestNothingIsCutOffOnANarrowScreen(t *testing.T) {
 			t.Errorf("%s: %d pixels are cut off", part, cut)
 		}
 	}
-	// Rows that are laid out anew are rows still.
+	// Rows that are laid out again are still rows.
 	if roles := eval[string](p, "[...document.querySelectorAll('.terms, .terms tbody, .terms tbody tr:first-child, .terms tbody tr:first-child td')].map(e => e.role).join(' ')"); roles != "table rowgroup row cell cell cell cell cell" {
 		t.Errorf("roles %q", roles)
 	}
 }
 
-// The rights are those of docs/operations.md.
+// The rights are those listed in docs/operate/permissions.md.
 func TestAnObserverServesThePageAndReadsAHistoryIfItMay(t *testing.T) {
 	browser := chromium.Start(t)
 	looks := []string{"$JS.API.STREAM.INFO.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders"}
@@ -376,14 +377,14 @@ func TestOtherSitesCannotSteer(t *testing.T) {
 			t.Logf("%s from %s: %s", name, from, eval[string](p, fmt.Sprintf(script, s.url, body)))
 		}
 	}
-	// What was let in would have been obeyed before this, for requests are
-	// answered in order.
+	// An accepted request would have been obeyed before this, because requests
+	// are answered in order.
 	p := visit(browser, t, s.url)
 	p.until(cell("reports", 2) + " === 'worker-1'")
 	if !e.IsLeader() {
 		t.Error("the leader left")
 	}
-	// Nor can they look: an answer that another site may read would say so.
+	// Nor can they look: otherwise another site could read the answer.
 	if got := eval[string](visit(browser, t, other.URL), fmt.Sprintf(`fetch(%q).then(() => "read", e => "refused")`, s.url)); got != "refused" {
 		t.Errorf("another site has %s the page", got)
 	}
@@ -414,7 +415,7 @@ func TestHostileRecordsAreInert(t *testing.T) {
 	p.until(cell("nonsense", 4) + " === '–'") // 0 is the number of no term
 	p.open("evil")
 	p.open("gone")
-	// What happens later is the same as what was there.
+	// Content that arrives later is treated like the content that was there.
 	vacate(t, nc, "evil", `{"reason":"resigned","by":"`+evil+`","why":"`+evil+`"}`)
 	p.until(cell("evil", 2) + ".includes('onerror')")
 	p.until("document.getElementById('news').innerText.includes('onerror')")
@@ -530,7 +531,7 @@ func TestTheExporterFollowsACluster(t *testing.T) {
 	ensure(t, nc, 3)
 	stand(t, nc, "reports", "worker-1")
 	s := launch(t, "exporter", "--server", cluster.URL(), "--http", "127.0.0.1:0", "--timeout", "30s")
-	natslab.Eventually(t, "the exporter tells who leads", func(ctx context.Context) error {
+	natslab.Eventually(t, "the exporter reports the leader", func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, http.NoBody)
 		if err != nil {
 			return err

@@ -28,8 +28,8 @@ func TestAnAnswerThatComesLateIsNotForAnotherGroup(t *testing.T) {
 		p.until("document.getElementById('ask').open")
 	}
 	p.until("document.querySelectorAll('[data-op=step-down]:not(:disabled)').length === 2")
-	// The answers wait until they are let through. What takes them in goes on
-	// before a timer does.
+	// The answers wait until they are let through. The code that receives them
+	// runs before a timer does.
 	p.do(chromedp.Evaluate[chromedp.Void](`{
 		const real = window.fetch;
 		window.held = [];
@@ -52,7 +52,7 @@ func TestAnAnswerThatComesLateIsNotForAnotherGroup(t *testing.T) {
 	let := eval[int](p, "held.splice(0).map(h => h.go()).length")
 	p.until(fmt.Sprintf("taken >= %d", let))
 	if said := eval[string](p, "document.getElementById('ask-outcome').textContent"); said != "" {
-		t.Errorf("nothing was asked of billing, and the dialog says: %s", said)
+		t.Errorf("nothing was asked of billing, and the dialog shows: %s", said)
 	}
 	if eval[bool](p, "document.getElementById('ask-go').hidden || document.getElementById('ask-go').disabled") {
 		t.Error("billing cannot be asked")
@@ -72,7 +72,7 @@ func TestAPageWhoseRequestWasSwallowedAsksAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := natslab.NewProxy(t, u.Host)
+	path := natslab.NewRelay(t, u.Host)
 	p := visit(browser, t, "http://"+path.Addr()+"/")
 	p.until(cell("reports", 2) + " === 'worker-1'")
 	p.until("document.getElementById('link').innerText === 'live'")

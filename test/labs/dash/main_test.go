@@ -19,7 +19,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// patience bounds every wait. None of a test that passes takes so long.
+// patience bounds every wait. A passing test never takes so long.
 const patience = 60 * time.Second
 
 // screenshots is where to put pictures of the page, for people to look at.
@@ -65,7 +65,7 @@ func launch(t *testing.T, args ...string) *site {
 	t.Cleanup(s.stop)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("%v said %q: %v", args, line, err)
+		t.Fatalf("%v printed %q: %v", args, line, err)
 	}
 	s.url = strings.TrimSpace(line)
 	return s
@@ -77,7 +77,7 @@ func (s *site) stop() {
 	_ = s.cmd.Wait()
 }
 
-// bucket makes the bucket leaders on a server of its own.
+// bucket makes the bucket leaders on its own server.
 func bucket(t *testing.T) (url string, nc *nats.Conn) {
 	t.Helper()
 	srv := natslab.Start(t)
@@ -94,7 +94,7 @@ func ensure(t *testing.T, nc *nats.Conn, replicas int) {
 	})
 }
 
-// stand starts a candidate and waits until it knows who leads.
+// stand starts a candidate and waits until it knows the leader.
 func stand(t *testing.T, nc *nats.Conn, group, id string, adapt ...func(*leader.ElectionConfig)) leader.Election {
 	t.Helper()
 	cfg := leader.ElectionConfig{
@@ -130,7 +130,7 @@ func await(t *testing.T, e leader.Election, fits func(leader.LeaderInfo) bool) l
 	return leader.LeaderInfo{}
 }
 
-// put writes a record, as whoever may write the key can.
+// put writes a record, as any client with the right to write the key can.
 func put(t *testing.T, nc *nats.Conn, group, record string) {
 	t.Helper()
 	publish(t, nc, &nats.Msg{Subject: "$KV.leaders." + group, Data: []byte(record)})

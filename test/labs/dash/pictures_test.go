@@ -76,7 +76,7 @@ func TestPictures(t *testing.T) {
 	p.save("dark-login-wrong")
 }
 
-// TestPictureForTheReadme draws docs/dash.png, which make docs writes.
+// TestPictureForTheReadme draws docs/dash.png, which make generate writes.
 func TestPictureForTheReadme(t *testing.T) {
 	if *picture == "" {
 		t.Skip("-picture names no file")
@@ -130,7 +130,7 @@ func smaller(t *testing.T, shot []byte) []byte {
 	return out.Bytes()
 }
 
-// populate has two candidates stand in each of some groups, and returns the
+// populate starts two candidates in each of some groups, and returns the
 // leaders.
 func populate(t *testing.T, nc *nats.Conn) map[string]leader.Election {
 	t.Helper()

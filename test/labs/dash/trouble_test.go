@@ -71,7 +71,7 @@ func TestTroubleComesFirst(t *testing.T) {
 	p.until(names + " === 'a z y b'")
 }
 
-func TestAPageSaysThatNobodyAnswersIt(t *testing.T) {
+func TestAPageReportsASilentServer(t *testing.T) {
 	browser := chromium.Start(t)
 	server, nc := bucket(t)
 	stand(t, nc, "reports", "worker-1")
@@ -94,8 +94,8 @@ func TestAPageSaysThatNobodyAnswersIt(t *testing.T) {
 	p.until("document.querySelectorAll('[data-op]:disabled').length === 0 && " + cell("reports", 5) + " !== '?'")
 }
 
-// What the command does not hear of, the page cannot know: that leases run out
-// meanwhile means nothing.
+// If the command receives no news, the page cannot know the state: leases that
+// run out meanwhile mean nothing.
 func TestAPageWhoseServerIsGoneKnowsNothing(t *testing.T) {
 	browser := chromium.Start(t)
 	srv := natslab.Start(t)
@@ -129,7 +129,7 @@ func TestAGroupHasAnAddress(t *testing.T) {
 	p.until("location.pathname === '/'")
 	const opened = "[...document.querySelectorAll('.open[aria-expanded=true]')].map(b => b.innerText).join()"
 	p.until(opened + " === 'reports'")
-	// Whoever may look sees who stands.
+	// Anyone with the right to look sees the candidates.
 	p.until("[...document.querySelectorAll('.roll tbody tr')].map(r => r.cells[0].innerText + ' ' + r.cells[1].innerText).join() === 'worker-1 leader,worker-2 follower'")
 	p.open("reports")
 	p.until("location.search === '' && " + opened + " === ''")
@@ -152,7 +152,7 @@ func TestTheTimelinesHaveTimes(t *testing.T) {
 		if n := len(marks); n < 3 || n > 7 || marks[n-1] != "now" {
 			t.Errorf("over %d ms: %q", span, marks)
 		}
-		// They are full minutes, and stand over the marks in the lines.
+		// They are full minutes, and appear above the marks in the lines.
 		if m := marks[0]; span > 120_000 && !strings.HasSuffix(m, "0") && !strings.HasSuffix(m, "5") {
 			t.Errorf("over %d ms: %q", span, marks)
 		}
@@ -164,8 +164,8 @@ func TestTheTimelinesHaveTimes(t *testing.T) {
 	}
 }
 
-// A group that is gone for good is no trouble: it is shown to who asks for such
-// groups, or for this one.
+// A permanently forgotten group is not trouble: it is shown to a visitor who
+// asks for such groups, or for this one.
 func TestForgottenGroupsAreShownWhenAskedFor(t *testing.T) {
 	browser := chromium.Start(t)
 	server, nc := bucket(t)

@@ -2,13 +2,13 @@
 // containers and without root: PostgreSQL and MariaDB, each on a socket in a
 // temporary directory, with its data there, and without syncing files.
 //
-// A test that kills its server, or needs what it acknowledges on the disk,
-// starts one of its own ([Lab.OwnPostgreSQL], [Lab.OwnMariaDB]), which listens
-// on the loopback interface and syncs.
+// A test that kills its server, or needs acknowledged writes on the disk,
+// starts a separate server ([Lab.OwnPostgreSQL], [Lab.OwnMariaDB]), which
+// listens on the loopback interface and syncs.
 //
-// Package servers finds the servers, and skips or fails a test whose server is
-// absent. LEADER_TEST_POSTGRESQL and LEADER_TEST_MYSQL, data source names, stand
-// for servers that run already, and LEADER_POSTGRESQL=18 for postgresql18.
+// Package databases finds the servers, and skips or fails a test whose server
+// is absent. LEADER_TEST_POSTGRESQL and LEADER_TEST_MYSQL hold data source
+// names of servers that run already. LEADER_POSTGRESQL=18 selects postgresql18.
 package databases
 
 import (

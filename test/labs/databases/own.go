@@ -284,7 +284,7 @@ func (o *Server) start() error {
 	o.s.stdin, o.s.exited = stdin, exited
 	go func() {
 		defer close(exited)
-		_ = cmd.Wait() // the shell's verdict on a server that was told to end
+		_ = cmd.Wait() // the exit status of a server that was ordered to end
 	}()
 	if err := o.s.await(o.driver); err != nil {
 		return err
@@ -448,8 +448,8 @@ func (o *Server) eventually(what string, ask func(context.Context, *sql.DB) (boo
 	}
 }
 
-// Halt stops one process of the server (SIGSTOP) until Resume, such as that of
-// a session.
+// Halt stops one process of the server (SIGSTOP) until Resume, such as the
+// process of a session.
 func (o *Server) Halt(pid int) {
 	stopProcess(pid)
 	awaitStopped(pid)

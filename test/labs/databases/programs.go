@@ -7,29 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/seed-ff2cb582/leader/test/labs/servers"
 )
 
-// Programs are those of a server and its companions, for a test that runs them
-// itself.
+// Programs are the programs of a server and its companions, for a test that
+// runs them itself.
 type Programs struct{ s *server }
 
 // PostgreSQLPrograms finds PostgreSQL's programs, psql included.
 func PostgreSQLPrograms(tb testing.TB) *Programs {
 	tb.Helper()
-	return programsOf(tb, postgreSQL(tb))
-}
-
-// MariaDBPrograms finds MariaDB's server.
-func MariaDBPrograms(tb testing.TB) *Programs {
-	tb.Helper()
-	return programsOf(tb, mariaDB(tb))
-}
-
-func programsOf(tb testing.TB, bin string) *Programs {
-	tb.Helper()
-	s, err := directory(bin)
+	s, err := directory(postgreSQL(tb))
 	if err != nil {
 		tb.Fatalf("databases: %v", err)
 	}
@@ -43,9 +30,6 @@ func (p *Programs) Dir() string { return p.s.dir }
 
 // Bin is the directory of the server's program, which any user may execute.
 func (p *Programs) Bin() string { return filepath.Dir(p.s.bin) }
-
-// Env is what the programs need in their environment besides the usual.
-func (p *Programs) Env() []string { return servers.Env(p.s.root) }
 
 // Command returns a command, one of the programs if it is just a name. It runs
 // as a user who is not root, as PostgreSQL demands, and finds the programs by

@@ -22,7 +22,7 @@ import (
 type Redis struct {
 	tb     testing.TB
 	bin    string
-	env    []string // that it needs besides the usual
+	env    []string // variables that it needs in addition to the usual ones
 	data   string   // its data, which outlive a run
 	port   int
 	args   []string
@@ -59,18 +59,10 @@ func StartSentinel(tb testing.TB, name string, master *Redis) *Redis {
 	return r
 }
 
-// RedisProgram returns the path of Redis' program, and what the program needs in
-// its environment besides the usual.
-func RedisProgram(tb testing.TB) (path string, env []string) {
-	tb.Helper()
-	path = servers.Need(tb, "redis")
-	return path, servers.Env(servers.Root(path))
-}
-
 func newRedis(tb testing.TB) *Redis {
 	tb.Helper()
-	bin, env := RedisProgram(tb)
-	return &Redis{tb: tb, bin: bin, env: env, data: tb.TempDir(), port: ports.Free(tb, 1)[0]}
+	bin := servers.Need(tb, "redis")
+	return &Redis{tb: tb, bin: bin, env: servers.Env(servers.Root(bin)), data: tb.TempDir(), port: ports.Free(tb, 1)[0]}
 }
 
 // start runs the server, and ends it with the test.
@@ -112,7 +104,7 @@ func (r *Redis) Run() {
 	r.stdin, r.exited = stdin, exited
 	go func() {
 		defer close(exited)
-		_ = cmd.Wait() // the shell's verdict on a server that was told to end
+		_ = cmd.Wait() // the exit status of a server that was ordered to end
 	}()
 	r.await()
 }
@@ -143,8 +135,8 @@ func (r *Redis) await() {
 	}
 }
 
-// Say sends a command on a connection of its own, as redis-cli does, and
-// returns the answer: a string, a number, or nothing for what is not there.
+// Say sends a command on a separate connection, as redis-cli does, and returns
+// the answer: a string, a number, or nothing for a missing value.
 func (r *Redis) Say(words ...string) (string, error) {
 	conn, err := net.DialTimeout("tcp", r.Addr(), Patience)
 	if err != nil {
@@ -163,7 +155,7 @@ func (r *Redis) Say(words ...string) (string, error) {
 	return answer(bufio.NewReader(conn))
 }
 
-// answer reads one reply of the protocol that is no list.
+// answer reads one reply of the protocol that is not a list.
 func answer(rd *bufio.Reader) (string, error) {
 	line, err := rd.ReadString('\n')
 	if err != nil {

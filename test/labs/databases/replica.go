@@ -70,7 +70,7 @@ func (o *Server) received() (gtid string, err error) {
 		return "", err
 	}
 	if !rows.Next() {
-		return "", errors.Join(errors.New("the server is no replica"), rows.Err())
+		return "", errors.Join(errors.New("the server is not a replica"), rows.Err())
 	}
 	values := make([]any, len(names))
 	for i, name := range names {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/labs/servers"
 )
 
-// A server is one process of a database in a directory of its own.
+// A server is one process of a database in its own directory.
 type server struct {
 	dsn    string
 	dir    string
@@ -77,7 +77,7 @@ func (s *server) run(driver, bin string, prepare func(*server) ([]string, error)
 	s.stdin = stdin
 	go func() {
 		defer close(s.exited)
-		_ = cmd.Wait() // the shell's verdict on a server that was told to end
+		_ = cmd.Wait() // the exit status of a server that was ordered to end
 	}()
 	return s.await(driver)
 }
@@ -95,7 +95,7 @@ func (s *server) reach(bin string) error {
 	if err := os.CopyFS(s.root, os.DirFS(root)); err != nil {
 		return err
 	}
-	// So that whoever ends the server can remove it, too.
+	// So that the user that ends the server can remove it, too.
 	return filepath.WalkDir(s.root, func(path string, _ fs.DirEntry, err error) error { return errors.Join(err, own(path)) })
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// nobody is the user whom root's tests become. Any but root would do.
+// nobody is the user that root's tests become. Any user except root would do.
 const nobody = 65534
 
 func dropsPrivileges() bool { return os.Geteuid() == 0 }
@@ -33,8 +33,8 @@ func own(path string) error {
 	return os.Lchown(path, nobody, nobody)
 }
 
-// family returns a process and its children, as far as the system tells of
-// these (Linux's /proc).
+// family returns a process and its children, as far as the system reports these
+// (Linux's /proc).
 func family(pid int) []int {
 	if pid == 0 {
 		return nil
@@ -58,8 +58,8 @@ func family(pid int) []int {
 	return pids
 }
 
-// awaitStopped waits, where that can be seen (on Linux), until each thread of
-// the processes stands still, which one that runs does a moment after the
+// awaitStopped waits, where this is visible (on Linux), until each thread of
+// the processes is stopped, which a running thread is a moment after the
 // signal.
 func awaitStopped(pids ...int) {
 	for limit := time.Now().Add(Patience); slices.ContainsFunc(pids, runs) && time.Now().Before(limit); {
@@ -67,7 +67,7 @@ func awaitStopped(pids ...int) {
 	}
 }
 
-// runs reports whether a thread of the process is seen not to stand still.
+// runs reports whether a thread of the process is seen to run.
 func runs(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is well-formed
 	return slices.ContainsFunc(threads, func(thread string) bool {

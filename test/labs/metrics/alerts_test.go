@@ -238,7 +238,7 @@ func judge(t *testing.T, all []rulefmt.Rule, scenes []happening) {
 	}
 }
 
-// One group as two exporters see it.
+// The names under which two exporters see one group.
 const (
 	knownX     = `election_group_leader_known{role="reports",bucket="leaders",instance="x"} `
 	knownY     = `election_group_leader_known{role="reports",bucket="leaders",instance="y"} `
@@ -249,6 +249,11 @@ const (
 	seesX      = `election_observer_connected{bucket="leaders",instance="x"} `
 	seesY      = `election_observer_connected{bucket="leaders",instance="y"} `
 	completeX  = `election_observer_complete{bucket="leaders",instance="x"} `
+	upAX       = `election_group_member_up{role="reports",bucket="quorum://",member="a",instance="x"} `
+	upBX       = `election_group_member_up{role="reports",bucket="quorum://",member="b",instance="x"} `
+	upBY       = `election_group_member_up{role="reports",bucket="quorum://",member="b",instance="y"} `
+	memoryAX   = `election_group_member_memory{role="reports",bucket="quorum://",member="a",instance="x"} `
+	memoryBX   = `election_group_member_memory{role="reports",bucket="quorum://",member="b",instance="x"} `
 	ignoredX   = `election_observer_ignored_groups{bucket="leaders",instance="x"} `
 )
 
@@ -298,6 +303,17 @@ func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 		{"somebody wrote long ago, and the exporter has been away", []string{
 			knownX + "0x100 _x40 0x100", malformedX + "1x100 _x40 1x100", seesX + "1x100 _x40 1x100", completeX + "1x100 _x40 1x100",
 		}, []string{"ElectionObserverGone"}},
+		{"a member of a quorum is away", []string{
+			upAX + "1x60", upBX + "1x20 0x40", memoryAX + "1x60", memoryBX + "1x20 _x40",
+		}, []string{"ElectionGroupMemberLost"}},
+		{"a member of a quorum is restarted", []string{upAX + "1x60", upBX + "1x20 0x8 1x30", memoryAX + "1x60"}, nil},
+		{"a member of a quorum is cut off from one exporter of two", []string{upBX + "1x20 0x40", upBY + "1x60"}, nil},
+		{"a member of a quorum was wiped, and nobody leads to heal it", []string{
+			upAX + "1x60", upBX + "1x60", memoryAX + "1x60", memoryBX + "1x20 0x40",
+		}, []string{"ElectionGroupMemberLost"}},
+		{"no member of a quorum remembers a group that is paused", []string{
+			upAX + "1x60", upBX + "1x60", memoryAX + "0x60", memoryBX + "0x60", pausedX + "1x60",
+		}, nil},
 		{"the exporter loses NATS while nobody leads", []string{
 			knownX + "1x20 0x60", seesX + "1x20 0x60",
 		}, []string{"ElectionObserverBlind"}},
@@ -308,8 +324,8 @@ func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 	})
 }
 
-// A failure that happened long ago is no alert for ever, and one that comes
-// after it is an alert again.
+// A failure that happened long ago does not alert for ever, and a later failure
+// alerts again.
 func TestAlertsOfFailuresEndAndComeAgain(t *testing.T) {
 	t.Parallel()
 	for end, want := range map[string]int{"1x200": 0, "1x200 2x20": 2} {

@@ -56,8 +56,8 @@ func readDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
-// expressions returns those of all panels, with Grafana's variables replaced as
-// Grafana does.
+// expressions returns the expressions of all panels, with Grafana's variables
+// replaced as Grafana does.
 func (d dashboard) expressions() map[string]string {
 	known := strings.NewReplacer("$__rate_interval", "5m", "$bucket", "leaders", "$role", ".*", "$instance", "a|b")
 	all := make(map[string]string)
@@ -85,7 +85,7 @@ func TestTheDashboardNamesOnlyWhatExists(t *testing.T) {
 		}
 		parts := queried.FindStringSubmatch(v.Definition)
 		if parts == nil {
-			t.Errorf("variable %s: %q is no label_values(series, label)", v.Name, v.Definition)
+			t.Errorf("variable %s: %q is not label_values(series, label)", v.Name, v.Definition)
 			continue
 		}
 		names := check(t, v.Name, strings.NewReplacer("$bucket", "leaders", "$role", "x").Replace(parts[1]))
@@ -118,8 +118,8 @@ func TestTheDashboardShowsEveryMetricAndWhateverAnAlertIsAbout(t *testing.T) {
 	}
 }
 
-// A dashboard is imported into an installation whose data source has a name of
-// its own.
+// A dashboard is imported into an installation whose data source has another
+// name.
 func TestTheDashboardCanBeImported(t *testing.T) {
 	t.Parallel()
 	d := readDashboard(t)

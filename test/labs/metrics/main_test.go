@@ -54,7 +54,7 @@ func rulesOf(t *testing.T, file string) (all []rulefmt.Rule) {
 	return all
 }
 
-// A metric is what may be said of one name in an expression.
+// A metric describes how an expression may use one name.
 type metric struct {
 	labels []string
 	// buckets are the values of le.
@@ -185,11 +185,11 @@ func TestTheIssuesAlertsAreThere(t *testing.T) {
 	}
 }
 
-// Each alert says what is wrong, how bad it is, and where to read on.
+// Each alert describes the fault, its severity, and where to read on.
 func TestEachAlertHasARunbook(t *testing.T) {
 	t.Parallel()
-	const page = "https://github.com/seed-ff2cb582/leader/blob/main/docs/operations.md#"
-	text, err := os.ReadFile("../../../docs/operations.md")
+	const page = "https://github.com/seed-ff2cb582/leader/blob/main/docs/operate/runbook.md#"
+	text, err := os.ReadFile("../../../docs/operate/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestEachAlertHasARunbook(t *testing.T) {
 			t.Errorf("%s: runbook_url is %q, want %q", rule.Alert, rule.Annotations["runbook_url"], want)
 		}
 		if !strings.Contains(string(text), "\n### "+rule.Alert+"\n") {
-			t.Errorf("docs/operations.md has no section %s", rule.Alert)
+			t.Errorf("docs/operate/runbook.md has no section %s", rule.Alert)
 		}
 	}
 }

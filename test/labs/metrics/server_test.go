@@ -24,7 +24,7 @@ import (
 )
 
 // instrument returns hooks for one process, and the two registries in which
-// they show it: that of leaderprom, and that of leaderotel by way of
+// they show it: one for leaderprom, and one for leaderotel by way of
 // OpenTelemetry's exporter.
 func instrument(t *testing.T) (direct, exported *prometheus.Registry, hooks leader.Hooks) {
 	t.Helper()
@@ -44,8 +44,7 @@ func instrument(t *testing.T) (direct, exported *prometheus.Registry, hooks lead
 	return direct, exported, leader.JoinHooks(metrics.Hooks(), otel.Hooks())
 }
 
-// begin starts a candidate, with a client of its own, in a bucket that it
-// makes.
+// begin starts a candidate, with its own client, in a bucket that it makes.
 func begin(t *testing.T, nc *nats.Conn, id string, hooks leader.Hooks) leader.Election {
 	t.Helper()
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
@@ -69,8 +68,8 @@ func begin(t *testing.T, nc *nats.Conn, id string, hooks leader.Hooks) leader.El
 }
 
 // gather scrapes. The keys are names with labels, as in
-// election_is_leader{bucket=leaders,…}; the series that a histogram or a
-// summary consists of are not told apart.
+// election_is_leader{bucket=leaders,…}. It does not distinguish the series that
+// a histogram or a summary consists of.
 func gather(reg prometheus.Gatherer) (map[string]*dto.Metric, error) {
 	families, err := reg.Gather()
 	all := make(map[string]*dto.Metric)

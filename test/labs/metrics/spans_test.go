@@ -92,6 +92,6 @@ func TestAHandOverOnAServerIsTraced(t *testing.T) {
 	}
 	next := awaitSpan(t, spansB, "election.term")
 	if len(next.Links()) == 0 || !next.StartTime().After(ended.EndTime()) {
-		t.Errorf("the term of b began at %v with the links %v; that of a ended at %v", next.StartTime(), next.Links(), ended.EndTime())
+		t.Errorf("the term of b began at %v with the links %v; a's term ended at %v", next.StartTime(), next.Links(), ended.EndTime())
 	}
 }

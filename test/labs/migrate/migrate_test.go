@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { leaks.Main(m) }
 
 const (
 	bucketTTL = 2 * time.Second // of the buckets that the other programs ask for
-	lease     = time.Second     // of ours
+	lease     = time.Second     // of this library's instances
 	group     = "group"
 )
 
@@ -31,11 +31,11 @@ type lab struct {
 
 	server *natslab.Server
 	kv     jetstream.KeyValue
-	paths  map[string]*natslab.Proxy // to the server, by name of an instance of ours
+	paths  map[string]*natslab.Relay // to the server, by name of an instance of this library
 }
 
-// TestRolls rolls each program to ours and back, twice, and fails if two worked
-// at one instant. What it prints stands in docs/migrating.md.
+// TestRolls rolls each program to this library and back, twice, and fails if
+// two worked at one instant. docs/guides/migrating/ttl-bucket.md contains its output.
 func TestRolls(t *testing.T) {
 	t.Parallel()
 	server := natslab.Start(t)
@@ -44,7 +44,7 @@ func TestRolls(t *testing.T) {
 			t.Parallel()
 			nc := server.Connect(t)
 			l := &lab{
-				T: t, Judge: roll.Keep(t), server: server, paths: map[string]*natslab.Proxy{},
+				T: t, Judge: roll.Keep(t), server: server, paths: map[string]*natslab.Relay{},
 				kv: natslab.KV(t, nc, jetstream.KeyValueConfig{Bucket: strings.Map(plain, name), TTL: bucketTTL}),
 			}
 			l.load(nc)
@@ -78,8 +78,8 @@ func (l *lab) toAndFro(before program) {
 	}
 }
 
-// renewed waits until whoever leads has done so for this long, by the record's
-// renewals, and so would have been succeeded by those who do not heed them.
+// renewed waits until the leader has led for this long, by the record's
+// renewals, and so candidates that ignore renewals would have succeeded it.
 func (l *lab) renewed(d time.Duration) {
 	var first time.Time
 	natslab.Eventually(l, "the leader renews", func(ctx context.Context) error {
@@ -101,7 +101,7 @@ func (l *lab) renewed(d time.Duration) {
 func (l *lab) cutOff(ours []*roll.Instance, old func(string) *roll.Instance) {
 	leads := l.Await("ours leads", ours...)
 	var theirs []*roll.Instance
-	var path *natslab.Proxy
+	var path *natslab.Relay
 	for _, i := range ours {
 		if i == leads {
 			path = l.paths[i.Name]
@@ -117,7 +117,7 @@ func (l *lab) cutOff(ours []*roll.Instance, old func(string) *roll.Instance) {
 
 // ours starts an instance that elects by this library, on the same key.
 func (l *lab) ours(name string) *roll.Instance {
-	path := natslab.NewProxy(l, l.server.Addr())
+	path := natslab.NewRelay(l, l.server.Addr())
 	nc := natslab.Connect(l, path.URL())
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: l.kv.Bucket(), Group: group, InstanceID: name, TTL: lease, HeartbeatInterval: lease / 4,
@@ -146,7 +146,8 @@ func (l *lab) vacate() {
 	}
 }
 
-// wake is what an operator does when the last of ours has ended.
+// wake does what an operator does when the last instance of this library has
+// ended.
 func (l *lab) wake(old program) {
 	if !old.deaf {
 		return

@@ -18,8 +18,8 @@ import (
 // A program is what instances ran before.
 type program struct {
 	start func(l *lab, name string) *roll.Instance
-	// deaf: its followers do not notice that a record expired, nor a vacancy of
-	// ours. A deletion of the key wakes them.
+	// deaf: its followers do not notice that a record expired, nor a vacancy
+	// that this library wrote. A deletion of the key wakes them.
 	deaf bool
 }
 
@@ -28,19 +28,19 @@ type program struct {
 // bucket whose records expire, and replaces its own value from then on.
 var programs = map[string]program{
 	// github.com/ripienaar/nats-kv-leader-elect: "A leader will then regularly,
-	// around 75% of TTL time, do a Update()"; it is told that it won after an
-	// interval, "this ensures that any previous leader had a chance to stand
-	// down".
+	// around 75% of TTL time, do a Update()"; its callback runs an interval
+	// after it won, "this ensures that any previous leader had a chance to
+	// stand down".
 	"nats-kv-leader-elect": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.campaign(0) })
 	}},
-	// The same, for who asks IsLeader and waits for no callback: it says so as
-	// soon as the key is created.
+	// The same, for a program that polls IsLeader instead of waiting for a
+	// callback: IsLeader returns true as soon as the key is created.
 	"nats-kv-leader-elect, IsLeader": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.campaign(atOnce) })
 	}},
-	// github.com/choria-io/go-choria: the same, and told by the next campaign
-	// that succeeds, by callback and by IsLeader.
+	// github.com/choria-io/go-choria: the same, but the next campaign that
+	// succeeds reports it, by callback and by IsLeader.
 	"choria": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.campaign(1) })
 	}},
@@ -50,8 +50,8 @@ var programs = map[string]program{
 	"json-record": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.watch(jetstream.KeyValueEntry.Operation, true) })
 	}},
-	// The same, but for followers that take a value that they hear of for a
-	// leader, though it be that of a deletion: the source of that library.
+	// The same, but its followers take any value that they receive for a
+	// leader, even the value of a deletion: the source of that library.
 	"json-record, by value, looks": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.watch(byValue, true) })
 	}},
@@ -146,9 +146,9 @@ func (c *candidate) campaign(updates int) {
 	}
 }
 
-// watch creates the record when operation says that there is none, and renews
-// it each quarter of the bucket's TTL. One that looks finds out besides that it
-// has expired, of which no watch tells.
+// watch creates the record when operation returns that there is none, and
+// renews it each quarter of the bucket's TTL. A candidate that looks also finds
+// out that the record has expired, which no watch reports.
 func (c *candidate) watch(operation func(jetstream.KeyValueEntry) jetstream.KeyValueOp, looks bool) {
 	w, err := c.kv.Watch(c, group)
 	if err != nil {
@@ -180,8 +180,8 @@ func (c *candidate) expired() bool {
 	return errors.Is(err, jetstream.ErrKeyNotFound) // even if it was deleted
 }
 
-// lead creates the record and renews it for as long as it can. What it works
-// by it has when its record is created.
+// lead creates the record and renews it for as long as it can. It has its
+// working state as soon as its record is created.
 func (c *candidate) lead() {
 	value, err := json.Marshal(map[string]any{"id": c.name, "token": rand.Text(), "priority": 10})
 	if err != nil {

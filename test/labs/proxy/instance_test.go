@@ -51,7 +51,7 @@ type outlet struct {
 	made uint64 // connections
 }
 
-// frameSize is that of a frame in the file: three numbers.
+// frameSize is the size of a frame in the file: three numbers.
 const frameSize = 24
 
 func (o *outlet) note(f frame) error {
@@ -133,24 +133,24 @@ func instance(id, url, file string) error {
 	return errors.Join(err, e.Stop())
 }
 
-// A seat is an instance, in one process after the other, behind a proxy of its
-// own that leads to the server.
-type seat struct {
+// A contender is an instance, in one process after the other, behind its own proxy
+// to the server.
+type contender struct {
 	t     *testing.T
 	id    string
-	way   *natslab.Proxy
+	way   *natslab.Relay
 	dir   string
 	runs  int
 	child *harness.Child
 }
 
-// start starts the process, and waits until it stands for election.
-func (s *seat) start() {
+// start starts the process, and waits until it is a candidate.
+func (s *contender) start() {
 	s.t.Helper()
 	s.runs++
 	file := filepath.Join(s.dir, fmt.Sprintf("%s-%d", s.id, s.runs))
 	var err error
-	// The seat ends it after the test's context.
+	// The contender ends it after the test's context.
 	if s.child, err = harness.StartChild(context.WithoutCancel(s.t.Context()), beInstance, s.id, s.way.URL(), file); err != nil {
 		s.t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func (s *seat) start() {
 	}
 }
 
-func (s *seat) signal(sig syscall.Signal) {
+func (s *contender) signal(sig syscall.Signal) {
 	s.t.Helper()
 	if err := s.child.Signal(sig); err != nil {
 		s.t.Fatal(err)
@@ -168,7 +168,7 @@ func (s *seat) signal(sig syscall.Signal) {
 }
 
 // end ends the process at once.
-func (s *seat) end() { s.child.Kill() }
+func (s *contender) end() { s.child.Kill() }
 
 // read returns what the processes of all instances noted until now.
 func read(t *testing.T, dir string) []record {

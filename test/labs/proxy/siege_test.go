@@ -78,16 +78,16 @@ func (c *client) send(ctx context.Context, conn net.Conn) {
 // A siege is the lab.
 type siege struct {
 	*testing.T
-	rng     *rand.Rand
-	dir     string
-	server  *natslab.Server
-	way     *natslab.Proxy // of the proxy to the server
-	proxy   *proxy.Proxy
-	seats   []*seat
-	clients []*client
-	blind   []span
-	longest time.Duration // without an answer after a fault
-	stop    func()        // ends the proxy and the clients
+	rng        *rand.Rand
+	dir        string
+	server     *natslab.Server
+	way        *natslab.Relay // of the proxy to the server
+	proxy      *proxy.Proxy
+	contenders []*contender
+	clients    []*client
+	blind      []span
+	longest    time.Duration // without an answer after a fault
+	stop       func()        // ends the proxy and the clients
 }
 
 func newSiege(t *testing.T) *siege {
@@ -97,12 +97,12 @@ func newSiege(t *testing.T) *siege {
 	}
 	t.Logf("-seed %d", *seed)
 	srv := natslab.Start(t)
-	s := &siege{T: t, rng: rand.New(rand.NewPCG(*seed, 0)), dir: t.TempDir(), server: srv, way: natslab.NewProxy(t, srv.Addr())}
+	s := &siege{T: t, rng: rand.New(rand.NewPCG(*seed, 0)), dir: t.TempDir(), server: srv, way: natslab.NewRelay(t, srv.Addr())}
 	for _, id := range []string{"a", "b", "c"} {
-		seat := &seat{t: t, id: id, way: natslab.NewProxy(t, srv.Addr()), dir: s.dir}
-		seat.start()
-		t.Cleanup(seat.end)
-		s.seats = append(s.seats, seat)
+		contender := &contender{t: t, id: id, way: natslab.NewRelay(t, srv.Addr()), dir: s.dir}
+		contender.start()
+		t.Cleanup(contender.end)
+		s.contenders = append(s.contenders, contender)
 	}
 	p, err := proxy.New(natslab.Connect(t, s.way.URL()), bucket, group, proxy.Options{Wait: natslab.Patience, Drain: -1})
 	if err != nil {
@@ -154,14 +154,14 @@ func (s *siege) await(what string, holds func(*client) bool) {
 
 // leading returns the instance that the proxy carries to, or any while it knows
 // of none.
-func (s *siege) leading() *seat {
+func (s *siege) leading() *contender {
 	id := s.proxy.Stats().Leader.ID
-	for _, seat := range s.seats {
-		if seat.id == id {
-			return seat
+	for _, contender := range s.contenders {
+		if contender.id == id {
+			return contender
 		}
 	}
-	return s.seats[s.rng.IntN(len(s.seats))]
+	return s.contenders[s.rng.IntN(len(s.contenders))]
 }
 
 // last lets a fault last for half a lease to three.
@@ -222,7 +222,7 @@ func (s *siege) cutOff() {
 }
 
 // It is the one long test here, and has all processors: its leases are short.
-func TestNobodyIsSentToWhoLeadsNoMore(t *testing.T) {
+func TestNoRequestIsSentToAFormerLeader(t *testing.T) {
 	s := newSiege(t)
 	s.await("the first answers", func(c *client) bool { return c.answered.Load() > 0 })
 	faults := s.faults()
@@ -254,7 +254,7 @@ func (s *siege) judge(after string) {
 	}
 }
 
-// sum demands that enough happened, and tells of it.
+// sum demands that enough happened, and reports it.
 func (s *siege) sum(faults int) {
 	s.Helper()
 	used, conns, frames := 0, 0, 0

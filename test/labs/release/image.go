@@ -23,7 +23,7 @@ func rootfs(program string) []file {
 	var roots bytes.Buffer
 	for root := range bundle.Roots() {
 		// A root with constraints is trusted for some names alone, which a file
-		// cannot say.
+		// cannot express.
 		if root.Constraint == nil {
 			_ = pem.Encode(&roots, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer takes all
 		}
@@ -57,8 +57,8 @@ type platform struct {
 	OS           string `json:"os"`
 }
 
-// An image is the files of an OCI image layout (image-layout.md), with the
-// manifest.json besides by which docker load knows them.
+// An image is the files of an OCI image layout (image-layout.md), together with
+// the manifest.json that docker load reads.
 type image struct {
 	files []file
 	size  int // of what a registry stores

@@ -14,8 +14,8 @@ import (
 )
 
 // loaded reads an image as a runtime does: from the index to the manifest, the
-// configuration and the layer, each by its digest; and runs it in a root of its
-// own, as the user that it names.
+// configuration and the layer, each by its digest. Then it runs the image in a
+// separate root, as the user that the image names.
 func loaded(t *testing.T, name, of string) {
 	dir := t.TempDir()
 	unpack(t, name, dir)

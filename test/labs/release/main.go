@@ -15,7 +15,7 @@
 //	release image PROGRAM OS ARCH FILE                 an image, where the system is linux
 //	release list PROGRAM FILE                          the modules that are linked into a program
 //
-// docs/releasing.md says what a release takes.
+// docs/contributing/releasing.md describes the steps of a release.
 package main
 
 import (

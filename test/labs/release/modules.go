@@ -21,7 +21,7 @@ import (
 type tree struct {
 	root    string
 	path    string // the root module's
-	modules []*mod // those of go.work, in the order in which one requires another
+	modules []*mod // the modules of go.work, in the order in which one requires another
 }
 
 // A mod is a module of the workspace.
@@ -135,11 +135,12 @@ func (m *mod) tag(version string) string {
 	return m.dir + "/" + version
 }
 
-// checkVersion refuses what is no version of modules of this major version.
+// checkVersion refuses a string that is not a version for modules of this major
+// version.
 func checkVersion(version string) error {
 	switch {
 	case !semver.IsValid(version) || semver.Canonical(version) != version || semver.Build(version) != "":
-		return fmt.Errorf("%q is no version: want one like v0.1.0", version)
+		return fmt.Errorf("%q is not a version: want one like v0.1.0", version)
 	case module.IsPseudoVersion(version):
 		return fmt.Errorf("%s is a pseudo-version", version)
 	case semver.Compare(version, "v2.0.0") >= 0:
@@ -203,13 +204,13 @@ func (t *tree) setReplacements(version string) error {
 	}
 	for _, r := range work.Replace {
 		if at := slices.Index(r.Syntax.Token, r.Old.Version); at >= 0 && t.isReleased(r.Old.Path) {
-			r.Syntax.Token[at] = version // where it stands, so that the order stays
+			r.Syntax.Token[at] = version // its place, so that the order stays
 		}
 	}
 	return os.WriteFile(t.in("go.work"), modfile.Format(work.Syntax), 0o644)
 }
 
-// files are those of the tree that git knows and that are there, with slashes.
+// files are the files of the tree that git knows and that exist, with slashes.
 func (t *tree) files(ctx context.Context) (names []string, err error) {
 	cmd := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
 	cmd.Dir = t.root

@@ -102,9 +102,9 @@ func (s source) Path() string                 { return s.name }
 func (s source) Lstat() (os.FileInfo, error)  { return os.Lstat(s.file) }
 func (s source) Open() (io.ReadCloser, error) { return os.Open(s.file) }
 
-// serve puts a module into the proxy, as the go command makes one of a tag: the
-// files below its directory without those of modules within, and the licence of
-// the repository where it has none of its own.
+// serve puts a module into the proxy, as the go command makes one from a tag:
+// the files below its directory without the files of modules within, and the
+// licence of the repository if the module has none.
 func (m *market) serve(mod *mod, files []string) error {
 	if len(mod.file.Replace) > 0 {
 		return errors.New("go install refuses a module that replaces others")
@@ -148,9 +148,9 @@ func (m *market) serve(mod *mod, files []string) error {
 	return errors.Join(zip.Create(out, module.Version{Path: mod.path, Version: m.version}, all), out.Close())
 }
 
-// prepare makes the module cache: a new one for ours, and for the rest links to
-// that of the user, which holds hundreds of megabytes that are unpacked
-// already.
+// prepare makes the module cache: a new one for this project's modules, and for
+// the rest links to the user's cache, which holds hundreds of megabytes that
+// are unpacked already.
 func (m *market) prepare(ctx context.Context) error {
 	shared, err := output(ctx, m.tree.root, nil, "go", "env", "GOMODCACHE")
 	if err != nil {
@@ -250,8 +250,8 @@ func (m *market) resolve(ctx context.Context, mod *mod) (packages int, err error
 	return strings.Count(out, "\n") + 1, nil
 }
 
-// added returns the lines that go.sum has beyond those of before, and that are
-// not of our own modules.
+// added returns the lines by which go.sum exceeds before, without the lines for
+// this project's modules.
 func (m *market) added(dir, before string) (lines string) {
 	after, err := os.ReadFile(filepath.Join(dir, "go.sum"))
 	if err != nil {
@@ -265,9 +265,10 @@ func (m *market) added(dir, before string) (lines string) {
 	return lines
 }
 
-// A somebody is the module of a user who requires all of ours at the version,
-// and imports every package that others may import. Each of ours resolves by
-// itself; only here do all of them have to agree on what they require.
+// A somebody is the module of a user who requires all modules of this project
+// at the version, and imports every package that others may import. Each module
+// resolves by itself. Only here do all of them have to agree on what they
+// require.
 type somebody struct {
 	dir      string
 	env      []string

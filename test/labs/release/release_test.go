@@ -91,7 +91,7 @@ func TestTheProgramThatAUserInstalls(t *testing.T) {
 	}
 	t.Run("List", func(t *testing.T) { list(t, file, version) })
 	if code, said := runRelease(t, "list", file, file+".2"); code != 1 || said == "" {
-		t.Errorf("of a file that is no program: exit status %d", code)
+		t.Errorf("for a file that is not a program: exit status %d", code)
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("images are of linux")
@@ -105,7 +105,7 @@ func TestTheProgramThatAUserInstalls(t *testing.T) {
 }
 
 // TestAProgramMayRequireEveryModule compiles all public packages in one
-// program, as somebody does who uses several of the modules. It stands beside
+// program, as a user of several modules does. It is next to
 // [TestTheProgramThatAUserInstalls] for the same reason.
 func TestAProgramMayRequireEveryModule(t *testing.T) {
 	if *snapshotDir == "" {
@@ -116,7 +116,7 @@ func TestAProgramMayRequireEveryModule(t *testing.T) {
 	}
 }
 
-// runRelease returns the exit status, and what was said about errors.
+// runRelease returns the exit status, and the standard error.
 func runRelease(t *testing.T, args ...string) (code int, said string) {
 	t.Helper()
 	var out, stderr bytes.Buffer
@@ -161,7 +161,7 @@ func everywhere(t *testing.T, m *market) {
 		}
 	}
 	if found < 30 {
-		t.Errorf("%d requirements and replacements of ours", found)
+		t.Errorf("%d requirements and replacements of this project's modules", found)
 	}
 }
 

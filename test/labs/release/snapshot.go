@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// What goreleaser hands on to build, which it calls.
+// Arguments that goreleaser passes to build, which it calls.
 const (
 	envTool    = "RELEASE_TOOL"    // a copy of this program
 	envCommand = "RELEASE_COMMAND" // the package that go install takes
@@ -76,8 +76,8 @@ func shoot(ctx context.Context, t *tree, version, goreleaser string, stdout, std
 	})
 }
 
-// share writes what all archives and packages hold besides the program: the
-// manual and the completions, which the program prints.
+// share writes the files that all archives and packages hold in addition to the
+// program: the manual and the completions, which the program prints.
 func (m *market) share(ctx context.Context, dir string) error {
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return err
@@ -104,9 +104,9 @@ func (m *market) share(ctx context.Context, dir string) error {
 // flag, so that the program of this machine is linked once.
 const stripped = "-ldflags=-s -w"
 
-// build stands in for the Go command that goreleaser calls: build FLAGS -o FILE
+// build replaces the Go command that goreleaser calls: build FLAGS -o FILE
 // PACKAGE. It installs the module of the version in place of the package, which
-// is that of the working tree.
+// is the one of the working tree.
 func build(ctx context.Context, args []string) error {
 	at := slices.Index(args, "-o")
 	command := os.Getenv(envCommand)
@@ -118,7 +118,8 @@ func build(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// A copy, since the Go command does not link anew what it finds in place.
+	// A copy, since the Go command does not link again if the result is in
+	// place.
 	return copyFile(program, args[at+1])
 }
 

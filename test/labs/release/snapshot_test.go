@@ -28,7 +28,7 @@ var (
 	snapshotVersion = flag.String("snapshot-version", version, "the `version` that it is of")
 )
 
-// platforms are those of which there are archives; images and packages are of
+// platforms are the platforms of the archives; images and packages are for
 // linux.
 var platforms = [...]string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
@@ -130,7 +130,7 @@ func packaged(t *testing.T, name, platform, of string) {
 	startOn(t, platform, of, filepath.Join(to, "usr", "bin", "leader"))
 }
 
-// times demands one time of all files in all archives, that of the commit:
+// times demands that all files in all archives have the time of the commit:
 // equal sources give equal archives, whenever they are built.
 func times(t *testing.T, dir string) {
 	all := map[int64]string{}
@@ -202,16 +202,16 @@ func TestAnImagesFilesHaveOneOrder(t *testing.T) {
 	}
 }
 
-// noRandomness is what Go's runtime says under wine 8, which has nothing that
-// it could draw random numbers from.
+// noRandomness is the message of Go's runtime under wine 8, which has no source
+// of random numbers for it.
 const noRandomness = "bcryptprimitives.dll not found"
 
-// startOn starts a program of a platform where this machine can, and says where
-// not.
+// startOn starts a program of a platform where this machine can, and reports
+// where it cannot.
 func startOn(t *testing.T, platform, of, program string) {
 	if platform == runtime.GOOS+"/"+runtime.GOARCH {
 		says(t, of, program)
-		t.Logf("%s: started: it says %s", platform, of)
+		t.Logf("%s: started: it prints %s", platform, of)
 		return
 	}
 	runner := runnerOf(platform)
@@ -223,11 +223,11 @@ func startOn(t *testing.T, platform, of, program string) {
 		t.Skipf("%s: built, NOT STARTED: %s starts no program of Go: %s", platform, runner, noRandomness)
 	}
 	says(t, of, runner, program)
-	t.Logf("%s: started by %s: it says %s", platform, runner, of)
+	t.Logf("%s: started by %s: it prints %s", platform, runner, of)
 }
 
-// runnerOf is the program by which this machine runs those of another platform;
-// empty if it has none.
+// runnerOf is the program by which this machine runs programs of another
+// platform; empty if it has none.
 func runnerOf(platform string) string {
 	for _, name := range map[string][]string{
 		"linux/arm64": {"qemu-aarch64", "qemu-aarch64-static"}, "windows/amd64": {"wine"},
@@ -239,7 +239,7 @@ func runnerOf(platform string) string {
 	return ""
 }
 
-// says has the program say its version, and that of the library.
+// says lets the program print its version, and the version of the library.
 func says(t *testing.T, want, program string, args ...string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), program, append(args, "version", "-o", "json")...).Output()
@@ -248,7 +248,7 @@ func says(t *testing.T, want, program string, args ...string) {
 	}
 	var told struct{ Version, Library string }
 	if err := json.Unmarshal(out, &told); err != nil || told.Version != want || told.Library != want {
-		t.Errorf("%v: the program says %s", err, out)
+		t.Errorf("%v: the program prints %s", err, out)
 	}
 }
 

@@ -23,9 +23,9 @@ const (
 	ferretDBVersion = "v1.24.0"
 )
 
-// command runs the go command in dir, a module of its own: go install refuses a
+// command runs the go command in dir, a separate module: go install refuses a
 // module that replaces others. The go command fetches the modules and checks
-// their sums; none of them gets into a go.mod of this repository.
+// their sums. None of them gets into a go.mod of this repository.
 func command(ctx context.Context, dir string, args ...string) error {
 	_, err := run(ctx, dir, []string{"GOWORK=off", "CGO_ENABLED=0"}, "go", args...)
 	return err

@@ -124,7 +124,7 @@ func Need(tb testing.TB, name string) string {
 	return path
 }
 
-// places are the directories where systems keep servers, besides those of PATH.
+// places are the directories where systems keep servers, in addition to PATH.
 var places = []string{
 	"/usr/lib/postgresql/*/bin", "/usr/lib/galera", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
 	"/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/opt/*/bin", "/opt/homebrew/bin",

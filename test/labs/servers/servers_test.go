@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// emptyCache gives the test a cache of its own, without servers. Then those
+// emptyCache gives the test a new cache, without servers. Then the servers
 // whose version matters are absent on any machine.
 func emptyCache(t *testing.T) (dir string) {
 	t.Helper()
@@ -129,7 +129,7 @@ func TestGetterIsAnnouncedAndItsFailureLeavesNothing(t *testing.T) {
 	var said strings.Builder
 	err := lab(func(_ context.Context, _ io.Writer, dir string) error {
 		if want := filepath.Join(cache, "leader-lab", "v1") + ": made by a test, no time, once\n"; !strings.HasSuffix(said.String(), want) {
-			t.Errorf("said before: %q", said.String())
+			t.Errorf("printed before: %q", said.String())
 		}
 		put(t, filepath.Join(dir, "made", "lab"))
 		return interrupted
@@ -149,7 +149,7 @@ func TestGetterThatMakesNoProgramFails(t *testing.T) {
 		return nil
 	}).install(t.Context(), io.Discard)
 	if err == nil {
-		t.Error("it is said to be here")
+		t.Error("it is reported as present")
 	}
 	if all := left(t, cache); len(all) > 0 {
 		t.Errorf("left behind: %v", all)

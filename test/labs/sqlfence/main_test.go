@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 func term(n uint64, token string) leader.Term { return leader.Term{Number: n, Token: token} }
 
-// An engine is a database with tables of its own for one test: the fence, and
+// An engine is a database with separate tables for one test: the fence, and
 // entry (id, term), in which ids grow in the order of the transactions that
 // hold the fence.
 type engine struct {
@@ -63,7 +63,7 @@ func each(t *testing.T, test func(t *testing.T, e *engine)) {
 
 func newEngine(t *testing.T, d sqlfence.Dialect, db *sql.DB) *engine {
 	t.Helper()
-	// A name of its own, and a reserved word: names are quoted.
+	// A unique name, and a reserved word: names are quoted.
 	suffix := fmt.Sprintf("%d_%d", os.Getpid(), tables.Add(1))
 	f, err := sqlfence.New(d, "Order_"+suffix)
 	if err != nil {

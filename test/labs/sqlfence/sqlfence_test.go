@@ -91,7 +91,7 @@ func TestRefusalNamesBothTerms(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoTermOrNoGroupIsRefused(t *testing.T) {
+func TestInvalidTermsAndGroupsAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
 		for _, c := range []struct {
 			group string
@@ -181,8 +181,8 @@ func TestNewerTermWaitsForAnAdmittedTransaction(t *testing.T) {
 	}
 }
 
-// awaitBlocked waits until some transaction waits for another, where the
-// database can tell.
+// awaitBlocked waits until some transaction waits for another, if the database
+// can report it.
 func (e *engine) awaitBlocked() {
 	e.t.Helper()
 	query := map[sqlfence.Dialect]string{
@@ -234,8 +234,8 @@ func TestOlderTermWaitsForATakeoverThatIsNotCommitted(t *testing.T) {
 	})
 }
 
-// What is read after Admit is what the predecessor committed last. On MySQL a
-// snapshot taken before the lock was granted would show an older state, and its
+// A read after Admit returns the predecessor's last commit. On MySQL a snapshot
+// taken before the lock was granted would show an older state, and its
 // increments would be lost.
 func TestReadAfterAdmitSeesTheLatestCommit(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
@@ -280,7 +280,7 @@ func (e *engine) exec2(statement string) {
 
 // Several claim the same number, which never happens in one election, and none
 // is known yet: one token wins.
-func TestOneOfManyFirstTransactionsWins(t *testing.T) {
+func TestExactlyOneOfManyFirstTransactionsWins(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
 		const goroutines = 8
 		for round := range 10 {
@@ -418,8 +418,8 @@ func TestForeignMarkAdmitsLargerTermsOnly(t *testing.T) {
 	})
 }
 
-// From REPEATABLE READ on, PostgreSQL tells a transaction that began before a
-// takeover to repeat itself.
+// From REPEATABLE READ on, PostgreSQL makes a transaction that began before a
+// takeover repeat itself.
 func TestStricterIsolationLetsNoStaleTransactionIn(t *testing.T) {
 	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
 		t.Run(level.String(), func(t *testing.T) {
@@ -457,7 +457,7 @@ func TestStricterIsolationLetsNoStaleTransactionIn(t *testing.T) {
 
 // MariaDB 11 has it on by default: a locking read that finds a newer version
 // than the snapshot fails.
-func TestSnapshotIsolationOfMariaDBIsNoHindrance(t *testing.T) {
+func TestSnapshotIsolationOfMariaDBWorks(t *testing.T) {
 	db := lab.MySQL(t)
 	db.SetMaxOpenConns(1)
 	e := newEngine(t, sqlfence.MySQL, db)
@@ -492,7 +492,8 @@ func TestBusySQLiteIsAnErrorAndNoAdmission(t *testing.T) {
 // The statements in the package documentation, for programs in other languages.
 func TestDocumentedStatementsOfPostgreSQLAreTheRule(t *testing.T) {
 	e := newEngine(t, sqlfence.PostgreSQL, lab.PostgreSQL(t))
-	// One who may create in a schema of the search_path must not see a token.
+	// A user who may create in a schema of the search_path must not see a
+	// token.
 	e.exec("CREATE FUNCTION public.convert_to(text, text) RETURNS bytea LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'seen: %', $1; END $$")
 	t.Cleanup(func() {
 		if _, err := e.db.ExecContext(context.WithoutCancel(t.Context()), "DROP FUNCTION public.convert_to(text, text)"); err != nil {
@@ -526,7 +527,7 @@ WHERE f.term < EXCLUDED.term OR f.term = EXCLUDED.term AND f.digest = EXCLUDED.d
 	e.mustWrite("g", term(8, "c"))
 }
 
-// The rights are those of the package documentation.
+// The rights are those in the package documentation.
 func TestALeaderNeedsNoOtherRightsThanThoseDocumented(t *testing.T) {
 	db := lab.PostgreSQL(t)
 	db.SetMaxOpenConns(1) // the role is the session's

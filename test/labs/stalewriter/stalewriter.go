@@ -40,7 +40,7 @@ const (
 // is accepted.
 func Try(t *testing.T, srv *natslab.Server, r Resource) {
 	t.Helper()
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	a := join(t, proxy.URL(), "stalled")
 	first := a.leads(t)
 	b := join(t, srv.URL(), "successor")
@@ -86,10 +86,10 @@ func Try(t *testing.T, srv *natslab.Server, r Resource) {
 	if write, err := r.Open(ctx, first); err == nil {
 		err = write(ctx)
 		if !errors.Is(err, fence.ErrStale) {
-			t.Errorf("the stale writer came in by opening anew: %v", err)
+			t.Errorf("the stale writer came in by opening again: %v", err)
 		}
 	} else if !errors.Is(err, fence.ErrStale) {
-		t.Errorf("opening anew: %v", err)
+		t.Errorf("opening again: %v", err)
 	}
 	r.check(t, first.Number, second.Number, Before+w.unseen)
 	t.Logf("%d writes of the stalled leader before its successor's first, then %d tried, %d accepted; %d of the successor's accepted",
@@ -131,7 +131,7 @@ func (r Resource) open(t *testing.T, term leader.Term) func(context.Context) err
 // A writer writes without a look at its lease.
 type writer struct {
 	write     func(context.Context) error
-	ctx       context.Context //nolint:containedctx // it ignores that of its term
+	ctx       context.Context //nolint:containedctx // it ignores the context of its term
 	stop      atomic.Bool
 	succeeded atomic.Bool // its successor's first write was acknowledged
 	tries     atomic.Int64
@@ -154,7 +154,7 @@ func (w *writer) run(t *testing.T) {
 			return
 		case err == nil && late:
 			w.accepted++
-			t.Errorf("accepted: a write begun after the successor's first one was acknowledged")
+			t.Errorf("accepted: a write started after the successor's first one was acknowledged")
 			return
 		case err == nil:
 			w.unseen++

@@ -14,14 +14,10 @@ require (
 	github.com/nats-io/nats.go v1.55.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/seed-ff2cb582/leader v0.0.0
-	github.com/seed-ff2cb582/leader/discovery/consuldiscovery v0.0.0
-	github.com/seed-ff2cb582/leader/discovery/etcddiscovery v0.0.0
-	github.com/seed-ff2cb582/leader/discovery/k8sdiscovery v0.0.0
-	github.com/seed-ff2cb582/leader/leaderkube v0.0.0
-	github.com/seed-ff2cb582/leader/store/consulstore v0.0.0
-	github.com/seed-ff2cb582/leader/store/etcdstore v0.0.0
+	github.com/seed-ff2cb582/leader/consul v0.0.0
+	github.com/seed-ff2cb582/leader/etcd v0.0.0
+	github.com/seed-ff2cb582/leader/kubernetes v0.0.0
 	github.com/seed-ff2cb582/leader/store/gcsstore v0.0.0
-	github.com/seed-ff2cb582/leader/store/k8sstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/mongostore v0.0.0
 	github.com/seed-ff2cb582/leader/store/mysqlstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/pgstore v0.0.0

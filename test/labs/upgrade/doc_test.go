@@ -4,7 +4,7 @@
 //
 // Run it before each release. The flag -old names the earlier commit, in any
 // form that git accepts. Leaders of the default commit offer their records, and
-// followers nominate one another (docs/adr/0008 and 0009).
+// followers nominate one another (docs/contributing/adr/0008 and 0009).
 //
 //	go test ./test/labs/upgrade -v -args -old v0.1.0
 //
@@ -15,9 +15,9 @@
 // three. After each act the lab waits for the next leader, and the readers of
 // both versions have to name that leader.
 //
-// The program of leader run is this test's executable. It appends the instant,
-// by the clock that all processes of the machine share, to a file of its own each
-// millisecond. The judge (judge_test.go) reads nothing but these files.
+// The program of leader run is this test's executable. Each millisecond it
+// appends the instant to its own file, by the clock that all processes of the
+// machine share. The judge (judge_test.go) reads nothing except these files.
 //
 // The test is skipped where the earlier commit is absent, as in a shallow clone,
 // unless -old names it or LEADER_SERVERS contains "all".

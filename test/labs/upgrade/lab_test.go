@@ -259,12 +259,12 @@ func (l *lab) host(id string) *host {
 	return l.hosts[slices.IndexFunc(l.hosts, func(h *host) bool { return h.id == id })]
 }
 
-// stand waits until all hosts stand for election.
+// stand waits until all hosts are candidates.
 func (l *lab) stand() {
 	l.Helper()
 	standing := map[string]bool{}
 	span := 25 * time.Millisecond // of a try, which a host that is still starting misses
-	natslab.Await(natslab.Within(l), l, "all hosts stand", nil, func() bool {
+	natslab.Await(natslab.Within(l), l, "all hosts are candidates", nil, func() bool {
 		span *= 2
 		ctx, cancel := context.WithTimeout(l.Context(), span)
 		defer cancel()
@@ -278,7 +278,7 @@ func (l *lab) stand() {
 			}
 		}
 		return false
-	}, func() string { return fmt.Sprintf("the last that stood: %v", standing) })
+	}, func() string { return fmt.Sprintf("the last candidates: %v", standing) })
 }
 
 // A place is a group as leader ls and leader get show it, and a term as leader

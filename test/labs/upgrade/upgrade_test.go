@@ -140,9 +140,10 @@ func (l *lab) pause(by, then version) {
 
 // once has the hosts run a job in a period that begins now.
 //
-// The periods of --once are counted from 1970. If --every is the whole time from
-// 1970 until a begin, then a period begins there, and ends long after the lab. A
-// longer --every begins its period later, so each act has a period of its own.
+// The periods of --once are counted from 1970. If --every is the whole time
+// from 1970 until a begin, then a period begins there, and ends long after the
+// lab. A longer --every begins its period later, so each act has its own
+// period.
 func (l *lab) once() {
 	l.Helper()
 	l.begins = l.begins.Add(time.Second)
@@ -153,8 +154,9 @@ func (l *lab) once() {
 		for _, h := range l.hosts {
 			r := &host{
 				l: l, group: job, id: fmt.Sprintf("%s.%d", h.id, i), version: h.version,
-				// A lease that outlasts a stall: a program whose term ends is not
-				// begun again in its period. Nobody led in this bucket before.
+				// A lease that outlasts a stall: a program whose term ends is
+				// not started again in its period. This bucket has had no
+				// leader before.
 				flags: []string{"--once", "--every", every, "--ttl", "30s", "--grace", "off"}, env: []string{lengthVariable + "=50"},
 			}
 			r.start()
@@ -201,7 +203,7 @@ func (l *lab) replace(h *host, v version) {
 // and each term with the host whose program ran.
 func (l *lab) sameHistory() {
 	l.Helper()
-	natslab.Eventually(l, "both versions tell the same history", func(ctx context.Context) error {
+	natslab.Eventually(l, "both versions return the same history", func(ctx context.Context) error {
 		before, err := l.history(ctx, l.old)
 		if err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// goAlone begins anew in a network namespace of its own. Other threads of this
-// process would stay in the old one.
+// goAlone restarts the program in a new network namespace. Other threads of
+// this process would stay in the old one.
 func goAlone(args []string) error {
 	runtime.LockOSThread()
 	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {

@@ -6,16 +6,16 @@
 //	go run ./test/reach/proxy -links 10gbit,1gbit
 //	go run ./test/reach/proxy -copy 'socat TCP-LISTEN:$PORT,bind=$HOST,fork TCP:$TO'
 //
-// With -copy any program stands in for the plain copy.
+// With -copy any program replaces the plain copy.
 //
-// Client, server, plain copy and proxy run in a process of their own. With
-// -links each is a host of its own besides, in a network namespace, and the
-// hosts are joined by links of these rates, one after the other: then the link
-// is what binds, and not the processors, which all hosts share here. That takes
-// Linux, the right to make namespaces (root), and the commands ip, tc and
-// nsenter. Nothing of it outlasts the run.
+// Client, server, plain copy and proxy run in separate processes. With -links
+// each is also a separate host, in a network namespace, and links of these
+// rates join the hosts, one after the other. Then the link is the limit, and
+// not the processors, which all hosts share here. That takes Linux, the right
+// to make namespaces (root), and the commands ip, tc and nsenter. Nothing of it
+// outlasts the run.
 //
-// A figure that misses its target is marked MISS; that is no error.
+// A figure that misses its target is marked MISS, which is not an error.
 package main
 
 import (
@@ -41,7 +41,7 @@ const (
 	ways
 )
 
-// options are those of a run.
+// options are the options of a run.
 type options struct {
 	links  []string // rates as tc reads them; the empty one is loopback
 	copy   string   // the command of a program in the place of the plain copy
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := flag.NewFlagSet("proxy", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	part := flags.String("part", "", "be this `part` until standard input ends (used by proxy itself)")
-	alone := flags.Bool("alone", false, "in a network namespace of its own (used by proxy itself)")
+	alone := flags.Bool("alone", false, "in a separate network namespace (used by proxy itself)")
 	listen := flags.String("listen", "127.0.0.1:0", "the `address` of a part (used by proxy itself)")
 	to := flags.String("to", "", "the `address` of the server (used by proxy itself)")
 	links := flags.String("links", "", "measure over links of these `rates` as well")
@@ -116,8 +116,8 @@ type figures struct {
 	link    string
 	rate    [ways]float64 // medians, in bytes a second
 	latency [ways]harness.Samples
-	// used is what a gigabyte takes of processors: of direct that of the two
-	// ends, of the others that of the process between.
+	// used is the processor time for a gigabyte: for direct the time of the two
+	// ends, for the others the time of the process between.
 	used [ways]time.Duration
 }
 

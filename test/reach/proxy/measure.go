@@ -48,7 +48,7 @@ func measure(ctx context.Context, o options, link string) (f *figures, err error
 	if err != nil {
 		return nil, err
 	}
-	// What the ends take shows when they alone are at work.
+	// The cost of the ends shows when they alone are at work.
 	if _, err = s.give(job{[ways]string{direct: s.addresses[direct]}, o.size, o.rounds}); err != nil {
 		return nil, err
 	}

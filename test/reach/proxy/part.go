@@ -20,7 +20,7 @@ import (
 // group is the one whose leader is the server, as the proxy sees it.
 const group = "server"
 
-// A note is what a part says to its parent.
+// A note is a report of a part to its parent.
 type note struct {
 	// Address is where it listens, when it begins.
 	Address string `json:"address,omitempty"`
@@ -32,7 +32,7 @@ type note struct {
 }
 
 // play is the process of a part. It answers each line of its standard input
-// with a note, and ends with it. A copy may be that of a command.
+// with a note, and ends with it. A command may replace the copy.
 func play(ctx context.Context, part, listen, to, instead string, stdin io.Reader, stdout io.Writer) error {
 	switch {
 	case part == "client":
@@ -61,7 +61,7 @@ func play(ctx context.Context, part, listen, to, instead string, stdin io.Reader
 	return tell(ln.Addr().String(), harness.Processor, stdin, stdout)
 }
 
-// tell says where a part listens, and then, for each line, what it has used.
+// tell reports where a part listens, and then, for each line, what it has used.
 func tell(address string, used func() time.Duration, stdin io.Reader, stdout io.Writer) error {
 	out := json.NewEncoder(stdout)
 	if err := out.Encode(note{Address: address}); err != nil {
@@ -211,7 +211,7 @@ func (j job) do(ctx context.Context) (took [ways]harness.Samples, err error) {
 	return took, nil
 }
 
-// dial connects by each way, and says how many bytes make a round.
+// dial connects by each way, and sends how many bytes make a round.
 func (j job) dial(ctx context.Context) (conns []net.Conn, err error) {
 	d := net.Dialer{Timeout: harness.Patience}
 	for _, address := range j.Addresses {

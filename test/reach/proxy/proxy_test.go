@@ -65,7 +65,7 @@ func TestAProgramTakesThePlaceOfThePlainCopy(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMeasuredIsAnError(t *testing.T) {
+func TestImpossibleMeasurementIsAnError(t *testing.T) {
 	for _, args := range [][]string{{"-fast"}, {"-part", "nobody"}, {"-copy", "exit 3"}} {
 		var out, log bytes.Buffer
 		if code := run(t.Context(), args, strings.NewReader(""), &out, &log); code == 0 {

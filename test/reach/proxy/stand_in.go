@@ -13,8 +13,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// standIn has the program of a command be the part that copies: it is told by
-// its environment where to listen and to whom the connections go.
+// standIn runs the program of a command as the part that copies: its
+// environment contains the address to listen on and the target of the
+// connections.
 func standIn(ctx context.Context, command, listen, to string, stdin io.Reader, stdout io.Writer) (err error) {
 	address, err := free(ctx, listen)
 	if err != nil {
@@ -30,8 +31,8 @@ func standIn(ctx context.Context, command, listen, to string, stdin io.Reader, s
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// The program takes the shell's place, and with it the process whose use of
-	// processors is told.
+	// The program replaces the shell, and so it is the process whose processor
+	// time is reported.
 	cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+command)
 	cmd.Env = append(os.Environ(), "HOST="+host, "PORT="+port, "TO="+to)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
@@ -45,7 +46,7 @@ func standIn(ctx context.Context, command, listen, to string, stdin io.Reader, s
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // its state says the same
+		_ = cmd.Wait() // its state contains the same
 		cancel(fmt.Errorf("%w: %s: %v", errEnded, command, cmd.ProcessState))
 	}()
 	defer func() {
@@ -63,7 +64,7 @@ func standIn(ctx context.Context, command, listen, to string, stdin io.Reader, s
 	return tell(address, used, stdin, stdout)
 }
 
-// errEnded ends the wait for a program that is no more.
+// errEnded ends the wait for a program that has ended.
 var errEnded = errors.New("the program in the place of the copy has ended")
 
 // free returns an address on which nobody listens, with a port where the one

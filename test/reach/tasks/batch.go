@@ -15,8 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// batched is what compare-and-swaps cost the server that come in atomic batches
-// (Nats-Batch-Id), beside those that come alone. It says why a dispatcher sends
+// batched is the server's cost of compare-and-swaps in atomic batches
+// (Nats-Batch-Id), compared with single ones. It shows why a dispatcher sends
 // them alone.
 func batched(ctx context.Context, o options, out io.Writer) error {
 	l, err := newLab(ctx, o, io.Discard)
@@ -41,7 +41,7 @@ func batched(ctx context.Context, o options, out io.Writer) error {
 			return fmt.Errorf("%w: batches of %d: %w", errLab, size, err)
 		}
 		fmt.Fprintf(out, " of %d %.0f a second", size, rate)
-		if each > 0 { // this system tells
+		if each > 0 { // if this system reports it
 			fmt.Fprintf(out, " (server: %.0f µs each)", float64(each)/float64(time.Microsecond))
 		}
 		fmt.Fprint(out, ";")
@@ -86,9 +86,8 @@ func batches(l *lab, size int) (rate float64, each time.Duration, err error) {
 	return float64(n) / time.Since(begun).Seconds(), (after - before) / time.Duration(n), err
 }
 
-// batch writes as many keys as size says, each on condition of its revision:
-// the last of the batch before this one was last. Those of a batch follow each
-// other.
+// batch writes size keys, each on condition of its revision: the last of the
+// batch before this one was last. The writes of a batch follow each other.
 func batch(nc *nats.Conn, id, prefix string, size int, last uint64) (uint64, error) {
 	record := make([]byte, 300)
 	for i := range size {

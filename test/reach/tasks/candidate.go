@@ -11,18 +11,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/grpc/grpctasks"
 	"github.com/seed-ff2cb582/leader/tasks"
-	"github.com/seed-ff2cb582/leader/tasks/grpctasks"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// A promotion is what a candidate tells its parent; Term 0 says that it is
+// A promotion is a candidate's report to its parent; Term 0 means that it is
 // ready.
 type promotion struct {
 	ID   string    `json:"id"`
 	Term uint64    `json:"term"`
 	At   time.Time `json:"at"`
-	// Finished: as many tasks as the options say have ended, and the store has
+	// Finished: as many tasks as the options name have ended, and the store has
 	// acknowledged their records.
 	Finished bool `json:"finished,omitempty"`
 }

@@ -11,8 +11,8 @@ import (
 // A usage is what each kind of process has used of the processors.
 type usage struct{ server, leader, workers, here time.Duration }
 
-// used returns what the lab's processes have used since they began, and
-// whether this system tells.
+// used returns the resources that the lab's processes have used since they
+// began, and whether this system reports them.
 func (l *lab) used() (u usage, ok bool) {
 	u.server, ok = harness.ProcessorOf(l.server.PID())
 	for _, c := range l.candidates {
@@ -27,7 +27,7 @@ func (l *lab) used() (u usage, ok bool) {
 	return u, ok
 }
 
-// since says how much each of n tasks has taken since an earlier look.
+// since describes how much each of n tasks has taken since an earlier look.
 func (u usage) since(before usage, n int) string {
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
 	server, leader := each(u.server-before.server), each(u.leader-before.leader)

@@ -29,7 +29,7 @@ type verdict struct {
 	Took                 time.Duration
 }
 
-// String says it for people.
+// String formats it for people.
 func (v verdict) String() string {
 	return fmt.Sprintf("%d tasks in %v, %d terms; leaders: %d killed, %d frozen; teams of workers: %d killed, %d frozen\n"+
 		"lost: %d; accepted from a stale term: %d; attempts run by two workers: %d\n"+
@@ -41,8 +41,7 @@ func (v verdict) String() string {
 // struck reports whether there was a fault of each kind.
 func (v verdict) struck() bool { return min(v.Kills, v.Freezes, v.WorkerKills, v.WorkerFreezes) > 0 }
 
-// err says what is condemned: what must not be, and that there was nothing to
-// be condemned.
+// err returns the violations, or an error that there was nothing to judge.
 func (v verdict) err() (err error) {
 	if v.Lost+v.Stale+v.Twice > 0 {
 		err = fmt.Errorf("%w condemns: %d tasks lost, %d accepted from a stale term, %d attempts run by two", errLab, v.Lost, v.Stale, v.Twice)
@@ -120,9 +119,9 @@ func burn(ctx context.Context, o options, n int, out io.Writer) (v verdict, err 
 	}
 	err = l.Await("the last task", l.moved, func() bool { mu.Lock(); defer mu.Unlock(); return len(finished) >= v.Tasks })
 	v.Took = time.Since(begun)
-	// The bucket may tell the end of a task before its worker's line is read.
-	// Of a task that is lost there is none: the judge says so when this is
-	// given up.
+	// The bucket may report the end of a task before its worker's line is read.
+	// For a lost task there is no line: the judge reports the loss when this
+	// wait is given up.
 	_ = l.Await("the last lines of the journals", l.moved, func() bool { return l.returned() >= v.Tasks })
 	l.judge(&v)
 	fmt.Fprintln(out, v)
@@ -136,7 +135,7 @@ func burn(ctx context.Context, o options, n int, out io.Writer) (v verdict, err 
 	return v, errors.Join(err, v.err())
 }
 
-// names are those of a team.
+// names are the names of a team.
 func (l *lab) names(i int) []string { return []string{fmt.Sprintf("w%da", i), fmt.Sprintf("w%db", i)} }
 
 // feed submits tasks over the whole time, of all kinds of target: n, and more

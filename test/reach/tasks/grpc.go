@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/leadergrpc"
-	"github.com/seed-ff2cb582/leader/tasks/grpctasks"
+	"github.com/seed-ff2cb582/leader/grpc/grpctasks"
+	"github.com/seed-ff2cb582/leader/grpc/leadergrpc"
 )
 
 // serveGRPC starts a server for workers on loopback.

@@ -62,8 +62,8 @@ func (j *journal) note(what, id string, attempt int, term uint64) {
 	j.out.Say(happening{Worker: j.name, Run: os.Getpid(), What: what, ID: id, Attempt: attempt, Term: term, At: time.Now()})
 }
 
-// between reads what a link brings, in the order in which the worker gets it,
-// and what the worker says.
+// between reads the messages of a link, in the order in which the worker gets
+// them, and the worker's messages.
 func (j *journal) between(link tasks.Link) tasks.Link { return reading{link, j} }
 
 type reading struct {

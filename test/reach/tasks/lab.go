@@ -18,7 +18,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// A lab is servers, candidates and workers, each in a process of its own.
+// A lab is servers, candidates and workers, each in a separate process.
 type lab struct {
 	harness.Run
 
@@ -31,7 +31,7 @@ type lab struct {
 
 	candidates map[string]*harness.Child
 	workers    map[string]*harness.Child // by the first of its names
-	readers    sync.WaitGroup            // those who read what processes say
+	readers    sync.WaitGroup            // the goroutines that read the output of processes
 	fed        atomic.Bool               // nothing more is submitted
 
 	mu     sync.Mutex
@@ -39,12 +39,12 @@ type lab struct {
 	leads  promotion
 	terms  int
 	ready  map[string]bool
-	ended  time.Time // when a leader said that all was finished
+	ended  time.Time // when a leader reported that all was finished
 	events []happening
 	known  map[note]bool // of what there are events
 }
 
-// A note is what a line of a journal says of a term.
+// A note is the entry for a term in a line of a journal.
 type note struct {
 	run  int
 	what string
@@ -137,7 +137,7 @@ func (l *lab) is(name string) bool {
 	return l.ready[name]
 }
 
-// noted reports whether the journal of a worker that lives says that of a term.
+// noted reports whether the journal of a live worker has the entry for a term.
 func (l *lab) noted(what string, term uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,7 +156,7 @@ func (l *lab) leader() promotion {
 	return l.leads
 }
 
-// allEnded returns when a leader said that all was finished, and whether it
+// allEnded returns when a leader reported that all was finished, and whether it
 // has.
 func (l *lab) allEnded() (time.Time, bool) {
 	l.mu.Lock()
@@ -213,7 +213,7 @@ func (l *lab) submit(from, to int, spec func(i int) tasks.Spec) error {
 // submitters is how many tasks are submitted at once.
 const submitters = 512
 
-// follow counts what the store says is finished, until ctx ends.
+// follow counts the tasks that the store reports as finished, until ctx ends.
 func (l *lab) follow(ctx context.Context, finished func(id string, s tasks.State)) error {
 	err := l.bucket.Watch(ctx, tasks.Watch{Present: func() {}, Deliver: func(e tasks.Entry) {
 		if e.ID != "" && e.Record.State.Finished() {

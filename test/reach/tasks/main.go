@@ -5,14 +5,14 @@
 //	go run ./test/reach/tasks -fire     10,000 tasks while leaders and workers are killed and frozen; also with -grpc
 //
 // The server of NATS, each of three candidates and each of three teams of
-// workers run in a process of their own, over loopback. What is judged is the
-// workers' own journals, in which the messages are read beside the workers. A
-// worker is given orders of a deposed leader once more, in its own process,
-// when it has heard of the next one.
+// workers run in separate processes, over loopback. The judge reads the
+// workers' own journals, in which the messages are read beside the workers.
+// When a worker has learned of the next leader, it gets the orders of the
+// deposed leader once more, in its own process.
 //
-// A figure that misses its target is marked MISS; that is no error, since the
-// machine may be busy. Under fire, a task that is lost, or accepted from a
-// stale term, is one; and so is a fire in which no such order came, or no
+// A figure that misses its target is marked MISS, which is not an error, since
+// the machine may be busy. Under fire, a task that is lost, or accepted from a
+// stale term, is an error. So is a fire in which no such order came, or no
 // leader or team was killed, or none frozen.
 package main
 
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.BoolVar(&o.Verbose, "v", false, "log")
 	flags.BoolVar(&o.GRPC, "grpc", false, "workers are reached over gRPC")
 	flags.StringVar(&o.Address, "address", "", "where a gRPC server is, for workers (used by tasks itself)")
-	flags.IntVar(&o.Finish, "finish", 0, "of how many finished tasks a leader tells (used by tasks itself)")
+	flags.IntVar(&o.Finish, "finish", 0, "the number of finished tasks after which a leader reports (used by tasks itself)")
 	flags.BoolVar(&o.Throughput, "throughput", false, "measure nothing but how many stored tasks go through in a second")
 	fire := flags.Bool("fire", false, "kill and freeze")
 	n := flags.Int("n", 10_000, "how many tasks")

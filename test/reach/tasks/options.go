@@ -14,7 +14,7 @@ const (
 	workerLease = time.Second
 )
 
-// options are those of a run and of its processes.
+// options are the options of a run and of its processes.
 type options struct {
 	TTL      time.Duration
 	Servers  int
@@ -25,7 +25,7 @@ type options struct {
 	Verbose  bool
 	GRPC     bool
 	Address  string // of a gRPC server, for workers that are to look for none
-	Finish   int    // of how many finished tasks a leader tells
+	Finish   int    // how many finished tasks a leader waits for before it reports
 
 	Throughput bool // is all that is measured
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The verdict is that of the workers' journals: see burn.
+// The verdict comes from the workers' journals: see burn.
 func TestUnderFireNoTaskIsLostNorAcceptedFromAStaleTerm(t *testing.T) {
 	for name, grpc := range map[string]bool{"NATS": false, "gRPC": true} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func (*direct) Say(wire.FromWorker) {}
 func (*direct) Close() {}
 
 // The worker of this test takes every order, and then turns the stale one down.
-func TestAJournalGivesOrdersOnceMoreAndTellsWhatBecomesOfThem(t *testing.T) {
+func TestAJournalRepeatsOrdersAndRecordsTheirOutcome(t *testing.T) {
 	var out bytes.Buffer
 	j, link := newJournal("w", harness.NewSpeaker(&out), false), &direct{}
 	var given []wire.ToWorker
@@ -157,7 +157,7 @@ func TestAJournalGivesOrdersOnceMoreAndTellsWhatBecomesOfThem(t *testing.T) {
 	}
 	want := []string{"accepted x/2 of 1", "accepted z/1 of 1", "kept x/2 of 1", "again x/2 of 1", "refused x/2 of 1", "violation x/2 of 1", "accepted x/2 of 1"}
 	if !slices.Equal(said, want) {
-		t.Errorf("the journal says %q, want %q", said, want)
+		t.Errorf("the journal has %q, want %q", said, want)
 	}
 }
 

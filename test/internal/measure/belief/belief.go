@@ -10,8 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
 
-// A Sample is what a candidate said of itself at some instant between Before
-// and After.
+// A Sample is a candidate's report on itself at some instant between Before and
+// After.
 type Sample struct {
 	Before, After time.Duration
 	Answer        bool // it answered that it leads
@@ -30,14 +30,14 @@ func Parse(line string) (s Sample, err error) {
 	return s, err
 }
 
-// Usable reports whether the sample counts: it was taken fast enough to say
-// when it was.
+// Usable reports whether the sample counts: it was taken fast enough for its
+// instant to be known.
 func (s Sample) Usable() bool { return s.After-s.Before <= blur }
 
 const (
-	// blur is the longest time that a sample may have taken. One that took
-	// longer was interrupted, perhaps for seconds, and nobody knows which end
-	// it belongs to; it counts for nothing.
+	// blur is the longest time that a sample may have taken. A longer sample
+	// was interrupted, perhaps for seconds, and it is unknown which end it
+	// belongs to, so it does not count.
 	blur = 100 * time.Microsecond
 	// gap is the longest time between two samples over which a belief is taken
 	// to last. A frozen process believes nothing: it does not act, and does not
@@ -45,9 +45,10 @@ const (
 	gap = 50 * time.Millisecond
 )
 
-// Spans returns when a candidate, who, believed, in order. Samples are those of
-// one candidate in order; what is not believed may be left out for as long as it is
-// more than the sampling interval and less than that a change is missed.
+// Spans returns when a candidate, who, believed, in order. The samples are one
+// candidate's, in order. Samples without the belief may be left out as long as
+// the gap is more than the sampling interval and less than the time in which a
+// change is missed.
 func Spans(who string, samples []Sample, believes func(Sample) bool) (spans []overlap.Span) {
 	last := -1 // the sample with which the latest span ends, if it may go on
 	for i, s := range samples {
@@ -67,18 +68,18 @@ func Spans(who string, samples []Sample, believes func(Sample) bool) (spans []ov
 	return spans
 }
 
-// What the samples of a trial must be for its verdict to be worth something.
+// The conditions on the samples of a trial without which its verdict is void.
 const (
-	// leastBeliefs are those of a tenth of a second, of both candidates: the
-	// second one may lead from the very end on. Whoever leads does so for half a
-	// second and more.
+	// leastBeliefs are the samples of a tenth of a second, of both candidates:
+	// the second one may lead from the very end on. Each leader leads for half
+	// a second or more.
 	leastBeliefs = 100
 	// mostDiscarded is the percentage of a candidate's that may have been
 	// interrupted. A belief lasts over those by itself, unless they fill a gap,
 	// and reading takes less than a thousandth of the time between two samples,
 	// so that even a busy machine interrupts few.
 	mostDiscarded = 20
-	// fewDiscarded are no reason for doubt, of however few samples.
+	// fewDiscarded samples do not raise doubt, however few samples there are.
 	fewDiscarded = 5
 )
 

@@ -103,7 +103,7 @@ func TestATrialInWhichTooLittleWasSeenIsRefused(t *testing.T) {
 		{"some were interrupted", sampled(1000, 200), sampled(1000, 0), 1800, ""},
 		{"nobody led", nil, follows, 0, "only 0"},
 		{"all were interrupted", sampled(1000, 1000), sampled(1000, 1000), 0, "1000 of 1000"},
-		{"those of one were interrupted", sampled(1000, 0), sampled(1000, 1000), 0, "the second"},
+		{"the samples of one were interrupted", sampled(1000, 0), sampled(1000, 1000), 0, "the second"},
 		{"those at the end were interrupted", sampled(1000, 0), sampled(6, 6), 0, "the second"},
 		{"too few", sampled(50, 0), sampled(49, 0), 0, "only 99"},
 		{"too many were interrupted", sampled(1000, 201), sampled(1000, 0), 0, "201 of 1000"},

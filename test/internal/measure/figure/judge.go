@@ -48,8 +48,8 @@ const (
 	large             = 10_000
 
 	// Over other stores.
-	swapsToHear   = 3.5                   // in a handover, where changes are told
-	swapsToLook   = 3                     // in one where they are found by looking, besides half of a heartbeat
+	swapsToHear   = 3.5                   // in a handover, where changes are reported
+	swapsToLook   = 3                     // in a handover where they are found by looking, in addition to half of a heartbeat
 	crashLateness = 20 * time.Millisecond // beyond the lease and the drift
 )
 
@@ -150,7 +150,7 @@ func (r *Report) judgeCrowds() (verdicts []Verdict) {
 		}
 		theirs := peer.Crowds[i]
 		if theirs.Settled() != theirs.Elections {
-			continue // it did less work: Missing says so
+			continue // it did less work: Missing reports it
 		}
 		verdicts = append(verdicts,
 			judgeCPU(c, "led", c.Leading.CPU, theirs.Leading.CPU), judgeCPU(c, "followed", c.Following.CPU, theirs.Following.CPU))
@@ -158,8 +158,8 @@ func (r *Report) judgeCrowds() (verdicts []Verdict) {
 	return verdicts
 }
 
-// judgeCPU finds the target missed where not all of ours were led, and followed:
-// the others cost little.
+// judgeCPU finds the target missed unless all elections of this library were
+// led, and followed: the others cost little.
 func judgeCPU(c Crowd, what string, ours, theirs float64) Verdict {
 	got := fmt.Sprintf("%.1f %%", 100*ours)
 	if c.Settled() != c.Elections {
@@ -179,7 +179,7 @@ func judgeLarge(c Crowd) []Verdict {
 		{Figure: what, Target: "all of them led, and followed", Got: fmt.Sprint(c.Settled()), Met: c.Settled() == c.Elections},
 		{
 			Figure: what, Target: fmt.Sprintf("≤ %d goroutine each", goroutinesEach), Got: fmt.Sprintf("%.2f", goroutines),
-			// What the connection has once is no election's.
+			// Goroutines that the connection has once belong to no election.
 			Met: goroutines <= goroutinesEach+0.01,
 		},
 		{Figure: what, Target: "≤ 8 KiB of heap each", Got: fmt.Sprintf("%.1f KiB", heap/1024), Met: heap <= heapEach},
@@ -218,8 +218,8 @@ func (r *Report) judgeHerds() (verdicts []Verdict) {
 	return verdicts
 }
 
-// judgeEtcd judges handovers among three over etcd by those of etcd's own
-// election, which tells the next in line.
+// judgeEtcd judges handovers among three over etcd by the handovers of etcd's
+// own election, which notifies the next in line.
 func (r *Report) judgeEtcd() []Verdict {
 	peer := r.Of("etcd")
 	if r.Stores == nil || peer == nil {
@@ -272,7 +272,7 @@ func (r *Report) judgeStores() (verdicts []Verdict) {
 	return verdicts
 }
 
-// A measuredVerdict says which part of what its target allows was taken.
+// A measuredVerdict contains the part of the target's limit that was used.
 type measuredVerdict struct {
 	Verdict
 	part float64
@@ -286,7 +286,7 @@ func judgeStore(s *storefigures.Store) []measuredVerdict {
 		}
 		return measuredVerdict{Verdict{Figure: figure, Target: target, Got: got + " (" + s.Name + ")", Met: part <= 1}, part}
 	}
-	handover := verdict("graceful handover over each store that tells of changes", fmt.Sprintf("≤ %.1f × its compare-and-swap", swapsToHear),
+	handover := verdict("graceful handover over each store that reports changes", fmt.Sprintf("≤ %.1f × its compare-and-swap", swapsToHear),
 		fmt.Sprintf("%.1f ×", s.PerSwap()), s.PerSwap()/swapsToHear)
 	found := time.Duration(0) // how late a vacancy is found
 	if s.Polled() {
@@ -331,8 +331,8 @@ func (r *Report) Missing() error {
 	return errors.Join(errs...)
 }
 
-// MissingOfStores names what was not measured of the stores whose servers are
-// here. One is on each machine, since the test brings it.
+// MissingOfStores names the missing measurements of the stores whose servers
+// are here. One store is on each machine, since the test brings it.
 func (r *Report) MissingOfStores() error {
 	if r.Stores == nil {
 		return errors.New("the stores were not measured")

@@ -47,14 +47,14 @@ func report() *Report {
 	return r
 }
 
-// One store beyond a target is enough, whichever it is.
+// A single store beyond a target is enough.
 func TestEachTargetOfTheStoresIsMissedBeyondItsBound(t *testing.T) {
 	for _, c := range []struct {
 		store  int
 		worsen func(*storefigures.Store)
 		figure string
 	}{
-		{0, func(s *storefigures.Store) { s.Handover = harness.Samples{7e5 + 1e4} }, "that tells of changes"},
+		{0, func(s *storefigures.Store) { s.Handover = harness.Samples{7e5 + 1e4} }, "that reports changes"},
 		{0, func(s *storefigures.Store) { s.Crash = harness.Samples{112e7 + 1e6} }, "crash failover over each store"},
 		{0, func(s *storefigures.Store) { s.Trips = 2 }, "a renewal"},
 		{2, func(s *storefigures.Store) { s.Handover = harness.Samples{1e9 + 7e5} }, "that is looked at"},
@@ -145,7 +145,7 @@ func TestALastingOverlapIsTheWorst(t *testing.T) {
 	}
 }
 
-func TestWhatWasNotMeasuredIsNamed(t *testing.T) {
+func TestMissingMeasurementsAreNamed(t *testing.T) {
 	r := report()
 	if err := errors.Join(r.Missing(), r.MissingOfStores()); err != nil {
 		t.Fatal(err)
@@ -161,8 +161,8 @@ func TestWhatWasNotMeasuredIsNamed(t *testing.T) {
 	}
 }
 
-// Elections that nobody leads cost nothing, and that is no target met.
-func TestWhatACrowdCostsIsJudgedOnlyIfItSettled(t *testing.T) {
+// Elections without a leader cost nothing, and must not count as a target met.
+func TestCostOfACrowdIsJudgedOnlyIfItSettled(t *testing.T) {
 	for side, of := range map[string]func(*Crowd) *Cost{
 		"led": func(c *Crowd) *Cost { return &c.Leading }, "followed": func(c *Crowd) *Cost { return &c.Following },
 	} {
@@ -192,7 +192,7 @@ func TestWhatACrowdCostsIsJudgedOnlyIfItSettled(t *testing.T) {
 
 func TestAStoreThatWasNotMeasuredMeetsNoTarget(t *testing.T) {
 	for figure, forget := range map[string]func(*storefigures.Store){
-		"that tells of changes":          func(s *storefigures.Store) { s.Handover = nil },
+		"that reports changes":           func(s *storefigures.Store) { s.Handover = nil },
 		"crash failover over each store": func(s *storefigures.Store) { s.Crash = nil },
 		"a renewal":                      func(s *storefigures.Store) { s.Trips = 0 },
 		"":                               func(s *storefigures.Store) { s.Swap = nil },

@@ -34,8 +34,8 @@ func nice() int {
 	return 20 - p // the kernel does not return negative numbers
 }
 
-// Commit returns that of the repository in a directory, so that a page which is
-// older than the code shows. It is empty where git does not know.
+// Commit returns the commit of the repository in a directory, so that a page
+// which is older than the code shows. It is empty where git does not know.
 func Commit(ctx context.Context, dir string) string {
 	git := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD")
 	git.Dir = dir

@@ -13,7 +13,7 @@ type Report struct {
 	Command string        `json:"command"`
 	At      time.Time     `json:"at"`
 	Took    time.Duration `json:"took"`
-	Commit  string        `json:"commit,omitempty"` // of this project, if git told
+	Commit  string        `json:"commit,omitempty"` // of this project, if git reported it
 	Quick   bool          `json:"quick"`            // too few samples to judge speed by
 	Machine Machine       `json:"machine"`
 	Results []*Result     `json:"results"` // ours first
@@ -52,14 +52,14 @@ type Result struct {
 	Traffic   Traffic         `json:"traffic"`
 	Crowds    []Crowd         `json:"crowds"`
 	Answer    float64         `json:"answer"` // ns that it takes to ask whether one leads
-	// Allocations are those of one such question.
+	// Allocations are the allocations of one such question.
 	Allocations int64  `json:"allocations"`
 	Herds       []Herd `json:"herds"` // by their sizes
 	Plain       Plain  `json:"plain,omitzero"`
 }
 
-// Plain is what a library that watches costs in a bucket that does not tell of
-// writes by itself.
+// Plain is the cost of a library that watches, in a bucket that does not
+// republish writes.
 type Plain struct {
 	Traffic Traffic `json:"traffic"`
 	Crowd   Crowd   `json:"crowd"`
@@ -102,7 +102,7 @@ func (f Fault) Median() time.Duration {
 // that they lead.
 type Trial struct {
 	Answer  time.Duration `json:"answer"`  // by what they answered
-	Works   time.Duration `json:"works"`   // by what their programs were told
+	Works   time.Duration `json:"works"`   // by the calls that their programs received
 	Open    bool          `json:"open"`    // it had not ended when the observation did
 	Beliefs int           `json:"beliefs"` // samples that count and in which one of the candidates led
 }
@@ -130,13 +130,13 @@ type Crowd struct {
 	Following Cost          `json:"following"` // of one that follows
 }
 
-// CPU is that of both processes, in seconds a second.
+// CPU is the processor time of both processes, in seconds a second.
 func (c Crowd) CPU() float64 { return c.Leading.CPU + c.Following.CPU }
 
 // Settled is how many both led and were followed at the end.
 func (c Crowd) Settled() int { return min(c.Leading.Settled, c.Following.Settled) }
 
-// Cost is that of one process, without what it costs with a connection and no
+// Cost is the cost of one process, without its cost with a connection and no
 // election.
 type Cost struct {
 	Joined     time.Duration `json:"joined"`     // until all of them were settled
@@ -152,8 +152,8 @@ type Herd struct {
 	Left       Succession `json:"left"` // from the call by which the leader leaves
 	Died       Succession `json:"died"` // from the last renewal of a leader whose connection ends
 	// Bare is how long the same takes without any library, where the server
-	// tells all candidates who leads: a message to one plain subscriber, and
-	// its write.
+	// notifies all candidates of the leader: a message to one plain subscriber,
+	// and its write.
 	Bare harness.Samples `json:"bare,omitempty"`
 }
 

@@ -51,7 +51,7 @@ type member struct {
 	peer.Candidate
 	id       string
 	client   peer.Client
-	promoted chan time.Time // when it was told that it leads, latest; holds one
+	promoted chan time.Time // when the latest report that it leads came; holds one
 	renewed  atomic.Int64   // when the latest renewal left that the store acknowledged (Unix time in nanoseconds)
 }
 
@@ -78,13 +78,14 @@ func (b *Bench) join(client peer.Client, as peer.Candidacy) (*member, error) {
 	return m, err
 }
 
-// connect makes a connection of its own, as candidates in different processes
+// connect makes a separate connection, as candidates in different processes
 // have.
 func (b *Bench) connect() (peer.Client, error) {
 	return b.Lib.Connect(b.Site.Address(), peer.Options{})
 }
 
-// leads waits until the member was told that it leads, and returns when.
+// leads waits until the library reported that the member leads, and returns
+// when.
 func (b *Bench) leads(m *member) (time.Time, error) {
 	select {
 	case at := <-m.promoted:

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
 
-// A candidate is what a process of its own needs to know to take part.
+// A candidate is the configuration with which a separate process takes part.
 type candidate struct {
 	Library string
 	Address string
@@ -72,7 +72,7 @@ func (r candidate) Play(lib peer.Library, stdin io.Reader, stdout io.Writer) err
 	}
 }
 
-// An actor is a candidate in a process of its own.
+// An actor is a candidate in a separate process.
 type actor struct {
 	id      string
 	process *harness.Child
@@ -104,7 +104,7 @@ func (a *actor) follow(out io.Reader) {
 	}
 }
 
-// latest is what the candidate said last.
+// latest is the candidate's last report.
 func (a *actor) latest() (s belief.Sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 // Crash measures from the last renewal that the store acknowledged (the instant
 // at which it left) of a leader whose connection ends, to the instant at which
-// its successor is told.
+// its successor is notified.
 func Crash(b *Bench) error {
 	ttls := []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second}
 	if b.Quick {
@@ -60,10 +60,10 @@ func (b *Bench) undisturbedCrash(lease peer.Lease, group string) (took time.Dura
 func (b *Bench) crash(lease peer.Lease, group string) (took time.Duration, err error) {
 	var lab natslab.Program
 	defer lab.Close()
-	var proxy *natslab.Proxy
+	var proxy *natslab.Relay
 	if err := lab.Run(func() error {
-		address, _, _ := strings.Cut(b.Site.Address(), ",") // that of one of a cluster
-		proxy = natslab.NewProxy(&lab, address)
+		address, _, _ := strings.Cut(b.Site.Address(), ",") // the address of one of a cluster
+		proxy = natslab.NewRelay(&lab, address)
 		return nil
 	}); err != nil {
 		return 0, err

@@ -116,8 +116,8 @@ func (b *Bench) gatherCrowd(c crowded) (*harness.Child, error) {
 	return p, nil
 }
 
-// Play is the process. It says when it has joined all elections, and, asked for
-// it, what they cost.
+// Play is the process. It reports when it has joined all elections, and, if
+// asked, what they cost.
 func (c crowded) Play(lib peer.Library, stdin io.Reader, stdout io.Writer) error {
 	lease, ok := lib.LeaseFor(c.TTL)
 	if !ok {
@@ -168,7 +168,7 @@ func (c crowded) joinAll(client peer.Client, lease peer.Lease) ([]peer.Candidate
 }
 
 // settle waits until all are settled, or for so long that they will not be; the
-// count at the end tells.
+// count at the end shows which.
 func (c crowded) settle(all []peer.Candidate) {
 	limit := time.NewTimer(harness.Patience)
 	defer limit.Stop()

@@ -22,7 +22,7 @@ const faultTTL = 2 * time.Second
 type fault struct {
 	name   string
 	strike func(*scene) error
-	alone  bool // it needs a server of its own
+	alone  bool // it needs a separate server
 }
 
 var faults = []fault{
@@ -32,8 +32,8 @@ var faults = []fault{
 	{"leader's key deleted by an operator", (*scene).remove, false},
 }
 
-// measureFaults: for how long two candidates, each a process of its own behind
-// a proxy of its own, believe that they lead.
+// measureFaults measures for how long two candidates, each in its own process
+// behind its own proxy, believe that they lead.
 func measureFaults(b *Bench) error {
 	for i, f := range faults {
 		trials, err := b.trials(f, fmt.Sprintf("fault-%d", i), b.N(6, 2))
@@ -45,7 +45,7 @@ func measureFaults(b *Bench) error {
 	return nil
 }
 
-// trials runs n trials, a few at a time, each in a group of its own.
+// trials runs n trials, a few at a time, each in its own group.
 func (b *Bench) trials(f fault, groups string, n int) ([]figure.Trial, error) {
 	const atATime = 6
 	results := make([]figure.Trial, n)
@@ -62,7 +62,7 @@ type scene struct {
 	number  int
 	group   string
 	site    *site.Site
-	proxy   *natslab.Proxy // of the one that leads first
+	proxy   *natslab.Relay // of the one that leads first
 	leader  *actor
 	follows *actor
 }
@@ -95,14 +95,14 @@ func (b *Bench) trial(f fault, groups string, i int) (t figure.Trial, err error)
 // open starts the two, and waits until one leads, has done so for a while, and
 // the other knows.
 func (s *scene) open(lab *natslab.Program) (err error) {
-	s.proxy = natslab.NewProxy(lab, s.site.Address())
+	s.proxy = natslab.NewRelay(lab, s.site.Address())
 	if s.leader, err = s.act(s.proxy.Addr(), s.group, "first", "second", faultTTL); err != nil {
 		return err
 	}
 	if err := s.Await("the first to lead", nil, s.leader.works); err != nil {
 		return err
 	}
-	behind := natslab.NewProxy(lab, s.site.Address())
+	behind := natslab.NewRelay(lab, s.site.Address())
 	if s.follows, err = s.act(behind.Addr(), s.group, "second", "first", faultTTL); err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
-// measureHandover: from the call by which the leader leaves to the instant at
-// which its successor is told. Two candidates take turns, each on its own
-// connection, and a compare-and-swap is timed in between.
+// measureHandover measures from the call by which the leader leaves to the
+// instant at which its successor is notified. Two candidates take turns, each
+// on its own connection, and a compare-and-swap is timed in between.
 func measureHandover(b *Bench) error {
 	lease, ok := b.Lib.LeaseFor(2 * time.Second)
 	if !ok {
@@ -63,7 +63,7 @@ type ring struct {
 	renewals chan time.Time
 }
 
-// enter adds a member with a connection of its own.
+// enter adds a member with its own connection.
 func (r *ring) enter() error {
 	client, err := r.connect()
 	if err != nil {
@@ -100,11 +100,11 @@ func (r *ring) renewed(sent time.Time) {
 	r.renewals <- sent
 }
 
-// errDisturbed: a lease was lost without a fault, since the machine is too
-// busy. What was measured is worth nothing.
+// errDisturbed means that a lease was lost without a fault, since the machine
+// is too busy. The measurement is void.
 var errDisturbed = errors.New("a lease was lost; the machine is too busy")
 
-// attempts is how often what was disturbed is begun anew.
+// attempts is how often a disturbed measurement is started again.
 const attempts = 5
 
 // settle waits until all others have heard of the leader.
@@ -136,7 +136,7 @@ func (r *ring) pass() (took time.Duration, err error) {
 	return took, err
 }
 
-// restart begins anew with as many members.
+// restart starts again with as many members.
 func (r *ring) restart() error {
 	n := len(r.members)
 	r.scatter()
@@ -176,7 +176,7 @@ func (r *ring) remove(i int) []*member {
 	return r.members[:last]
 }
 
-// successor waits until one of the others was told.
+// successor waits until one of the others was notified.
 func (r *ring) successor() (next int, at time.Time, err error) {
 	err = r.Await("a successor", nil, func() bool {
 		for i, m := range r.members[1:] {

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
-// Herds measures elections with few and with many candidates, each with a
-// connection of its own, whose leader leaves again and again, and then dies
-// again and again.
+// Herds measures elections with few and with many candidates, each with its own
+// connection, whose leader leaves again and again, and then dies again and
+// again.
 func Herds(b *Bench) error {
 	sizes := []int{2, 3, 20, 200}
 	if b.Quick {
@@ -123,9 +123,9 @@ func (r *ring) tryPassOn() (time.Duration, error) {
 	return took, r.enter()
 }
 
-// relay measures what a library cannot go below that tells n candidates who
-// leads: who holds the key tells one other by a message, that one writes, and
-// the server tells all.
+// relay measures the lower bound for a library that notifies n candidates of
+// the leader: the holder of the key sends one other a message, the receiver
+// writes, and the server notifies all.
 func (b *Bench) relay(prefix string, n int) (took harness.Samples, err error) {
 	r, err := b.Site.Relay(b.Ctx, prefix, n)
 	if err != nil {

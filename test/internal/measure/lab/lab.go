@@ -78,8 +78,8 @@ func (s section) run(benches []*Bench) error {
 	})
 }
 
-// Part reports whether the arguments of a program are those of a process that
-// this package starts.
+// Part reports whether the arguments of a program belong to a process that this
+// package starts.
 func Part(args []string) bool {
 	return len(args) == 2 && (args[0] == site.Part || args[0] == partCandidate || args[0] == partCrowd)
 }

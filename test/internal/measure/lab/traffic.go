@@ -11,8 +11,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
-// measureTraffic: one leader and ten followers, each with a connection of its
-// own, and nothing happens. Libraries that have a plain bucket do it there, too.
+// measureTraffic measures one leader and ten followers, each with its own
+// connection, while nothing happens. Libraries that have a plain bucket are
+// measured there, too.
 func measureTraffic(b *Bench) error {
 	if err := Traffic(b); err != nil {
 		return err
@@ -72,7 +73,7 @@ func Traffic(b *Bench) error {
 	return nil
 }
 
-// counts are those of all connections at one instant.
+// counts are the counts of all connections at one instant.
 type counts struct {
 	at             time.Time
 	in, out, bytes int64

@@ -49,8 +49,8 @@ func (Ours) Connect(address string, opts Options) (Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// One store for all elections of the connection, as a program with many of
-	// them has it.
+	// All elections of the connection share one store, as in a program with
+	// many of them.
 	st, err := natsstore.New(nc, Bucket, natsstore.Options{Create: &natsstore.BucketConfig{}, WatchWholeBucket: true})
 	if err != nil {
 		nc.Close()
@@ -85,7 +85,7 @@ func (c *OurClient) Join(ctx context.Context, as Candidacy) (Candidate, error) {
 }
 
 // OurConfig is the configuration of a candidate in a bucket that was made for
-// the run on servers of its own: there was none before, and other libraries do
+// the run on separate servers: there was none before, and other libraries do
 // not ask either.
 func OurConfig(bucket string, as Candidacy) leader.ElectionConfig {
 	return leader.ElectionConfig{
@@ -94,8 +94,8 @@ func OurConfig(bucket string, as Candidacy) leader.ElectionConfig {
 	}
 }
 
-// An OurCandidate is a candidate of [Ours], which keeps what its hooks tell. It
-// is the candidate of all that measures.
+// An OurCandidate is a candidate of [Ours], which keeps the reports of its
+// hooks. All measurements use it.
 type OurCandidate struct {
 	leader.Election
 	as   Candidacy

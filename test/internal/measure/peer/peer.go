@@ -1,7 +1,7 @@
-// Package peer makes libraries that elect leaders comparable: each is an
-// adapter, in a file of its own, by which package lab gives all of them the
-// same work. This library is here; the others are in test/labs/compare, whose
-// module requires their clients.
+// Package peer makes libraries that elect leaders comparable. Each has an
+// adapter, in a separate file, by which package lab gives all of them the same
+// work. This library is here. The others are in test/labs/compare, whose module
+// requires their clients.
 package peer
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// A Broadcaster is a Library on NATS whose candidates are all told of each
-// write by the server, by a message on a subject that is the prefix returned
-// and the key.
+// A Broadcaster is a Library on NATS whose server notifies all candidates of
+// each write, by a message on a subject that is the prefix returned and the
+// key.
 type Broadcaster interface {
 	Library
 	Broadcasts() (prefix string)
 }
 
 // A Plainer is a Library on NATS which watches, and whose watches cost more in
-// a bucket as other tools make it: one that does not tell of writes by itself.
-// Plain is the same library in such a bucket.
+// a bucket as other tools make it, which does not republish writes. Plain is
+// the same library in such a bucket.
 type Plainer interface {
 	Library
 	Plain() Library
@@ -45,11 +45,11 @@ func Find(name string, libraries []Library) Library {
 
 // A Store is the servers that libraries keep their elections in.
 type Store interface {
-	// Name is that of the server, with its version.
+	// Name is the name of the server, with its version.
 	Name() string
-	// Serve is the process of the servers: see [harness.Serve]. It tells its
-	// parent the [harness.Servers]. One alone keeps its files in a directory
-	// and is reached by a port, which is any if it is 0.
+	// Serve is the process of the servers: see [harness.Serve]. It sends the
+	// [harness.Servers] to its parent. A single server keeps its files in a
+	// directory and is reached by a port, which is any if it is 0.
 	Serve(servers int, dir string, port int, stdin io.Reader, stdout io.Writer) error
 	// Prepare makes what the libraries need in empty servers.
 	Prepare(ctx context.Context, at harness.Servers) error
@@ -84,7 +84,7 @@ type Library interface {
 	// to the store, whether it leads.
 	Answers() bool
 	// Connect makes one connection to the store at host:port, or at several
-	// separated by commas. It may return before that stands.
+	// separated by commas. It may return before the connection is established.
 	Connect(address string, opts Options) (Client, error)
 }
 
@@ -110,8 +110,8 @@ type Client interface {
 type Candidacy struct {
 	Group, ID string
 	Lease     Lease
-	// Promoted, optional, is called when the library tells the program that it
-	// leads.
+	// Promoted, optional, is called when the library reports to the program
+	// that it leads.
 	Promoted func()
 	// Renewed, optional, is called when the store has acknowledged a renewal,
 	// with the instant at which that left.
@@ -125,12 +125,12 @@ type Candidate interface {
 	// IsLeader is the library's answer to a program that asks whether it leads.
 	// A library that has none (see Library.Answers) answers as Works does.
 	IsLeader() bool
-	// Works reports whether the program would act: the library has told it to
-	// lead, and nothing that would tell it to stop has happened yet.
+	// Works reports whether the program would act: the library has reported
+	// that it leads, and nothing has happened yet that would make it stop.
 	Works() bool
-	// Follows reports whether this candidate has heard that the candidate of
-	// that ID leads, or, where the library does not say so, whether it stands
-	// in line.
+	// Follows reports whether this candidate knows that the candidate with the
+	// ID leads, or, if the library does not report it, whether this candidate
+	// is queued.
 	Follows(id string) bool
 	// Claims is how many writes it has sent that could have made it the leader.
 	Claims() int

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Version is that of a module in this program; empty for one that is taken from
+// Version is the version of a module in this program; empty for a module of
 // this repository.
 func Version(module string) string {
 	info, ok := debug.ReadBuildInfo()

@@ -13,9 +13,9 @@ import (
 )
 
 // A Relay is a key that passes from hand to hand by the plain NATS client: each
-// holder has a connection of its own, and hears of each write by a subscription
-// of its own. Who holds the key passes it on by a message to one of the others,
-// which the server picks.
+// holder has its own connection, and its own subscription to each write. The
+// holder of the key passes it on by a message to one of the others, which the
+// server picks.
 type Relay struct {
 	holders  []*holder
 	holds    *holder
@@ -32,8 +32,8 @@ type holder struct {
 	next *nats.Subscription // to what is passed on; nil while it holds the key
 }
 
-// Relay connects n holders. What the server makes of each record comes on a
-// subject that is prefix and the key.
+// Relay connects n holders. The server republishes each record on a subject
+// that is prefix and the key.
 func (s *Site) Relay(ctx context.Context, prefix string, n int) (_ *Relay, err error) {
 	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()
@@ -91,8 +91,8 @@ func (r *Relay) Close() {
 	}
 }
 
-// Pass has the holder pass the key on, and the one that is told write it. It
-// returns how long both took, after everybody has heard of it.
+// Pass makes the holder pass the key on, and its receiver write it. It returns
+// how long both took, after all holders have received it.
 func (r *Relay) Pass(ctx context.Context) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()

@@ -1,7 +1,6 @@
-// Package site runs the servers that libraries are measured on: in a process of
-// their own, on the loopback interface, with their files in a temporary
-// directory, and with the settings that they have by default unless said
-// otherwise here.
+// Package site runs the servers that libraries are measured on: in separate
+// processes, on the loopback interface, with their files in a temporary
+// directory, and with their default settings except where documented here.
 package site
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
-// A Site is one server of a store, or a cluster, in a process of its own.
+// A Site is one server of a store, or a cluster, in a separate process.
 type Site struct {
 	lib     peer.Library
 	servers int

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/labs/servers"
 )
 
-// Start starts a Chromium of its own for a test, with nothing in its profile,
-// and ends it with the test. The context is chromedp's.
+// Start starts a separate Chromium for a test, with an empty profile, and ends
+// it with the test. The context is chromedp's.
 func Start(tb testing.TB) context.Context {
 	tb.Helper()
 	bin := servers.Need(tb, "chromium")

@@ -46,8 +46,8 @@ func newSite(t *testing.T) *site {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// For the servers' user, too, to whom the test's own directories are
-		// closed.
+		// Readable by the servers' user, too, which cannot enter the test's own
+		// directories.
 		if err := os.WriteFile(s.path(to), text, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,8 @@ func newSite(t *testing.T) *site {
 
 func (s *site) path(name string) string { return filepath.Join(s.pg.Dir(), name) }
 
-// command returns one of PostgreSQL's programs, or of ours by its path.
+// command returns one of PostgreSQL's programs, or one of this repository's by
+// its path.
 func (s *site) command(name string, args ...string) *exec.Cmd {
 	cmd := s.pg.Command([]string{s.pg.Dir()}, name, args...)
 	cmd.Env = append(cmd.Env, "NATS_URL="+s.nats, "PROXY=127.0.0.1:"+s.proxy,
@@ -71,10 +72,10 @@ func (s *site) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// psql has psql say something through the proxy, by a connection of its own,
-// again and again until it is answered: at a failover connections are cut. What
-// it answers is its output alone: a server that begins to stop may answer and
-// then say on psql's standard error that it ends the connection.
+// psql lets psql run a text through the proxy, by a new connection, again and
+// again until it is answered: at a failover connections are cut. It returns
+// psql's standard output alone: a server that begins to stop may answer and
+// then report on psql's standard error that it ends the connection.
 func (s *site) psql(text string) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
@@ -153,12 +154,12 @@ func (h *host) start() {
 		_ = stdin.Close()
 		hard := time.AfterFunc(natslab.Patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 		defer hard.Stop()
-		_ = cmd.Wait() // the shell's verdict on what was told to end
+		_ = cmd.Wait() // the exit status of a process that was ordered to end
 	})
 }
 
-// kill kills a process of the host (SIGKILL): that of leader run, or of the
-// script that starts it again.
+// kill kills a process of the host (SIGKILL): the process of leader run, or of
+// the script that starts it again.
 func (h *host) kill(which func(argv []string) bool) {
 	h.Helper()
 	stats, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is constant

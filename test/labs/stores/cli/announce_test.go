@@ -40,9 +40,9 @@ func TestTheLeaderIsAnnounced(t *testing.T) {
 				})
 			}
 			d := desk{t, bucket(t)}
-			// An entry that nobody keeps goes with the lease of the leader. So
-			// the lease outlasts what is between the end of one announce and
-			// the look behind it, on a machine that stands still for a while.
+			// An entry without a keeper goes with the lease of the leader. So
+			// the lease must outlast the time from the end of one announce to
+			// the look behind it, even on a machine that stalls for a while.
 			const ttl = "12s"
 			a := d.start("promoted", "campaign", "jobs", "--id", "a", "--ttl", ttl, "--address", "192.0.2.1:80", "--json")
 			first := d.start("announced a", "announce", "jobs", "--to", to)
@@ -91,7 +91,8 @@ func consulShows(tb testing.TB) (to string, shown func(context.Context) (string,
 	return "consul://" + node.Addr + "/jobs-leader", showsIn(node.Client(tb))
 }
 
-// showsIn returns to whom clients are led that ask an agent of Consul.
+// showsIn returns the instance that clients reach if they ask an agent of
+// Consul.
 func showsIn(client *api.Client) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		found, _, err := client.Health().Service("jobs-leader", "leader", true, (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
@@ -102,7 +103,7 @@ func showsIn(client *api.Client) func(context.Context) (string, error) {
 	}
 }
 
-func TestAnnounceSaysWhatItCannotDo(t *testing.T) {
+func TestAnnounceReportsUnsupportedStores(t *testing.T) {
 	d := desk{t, "redis://127.0.0.1:1"}
 	for _, c := range []struct {
 		args []string
@@ -112,7 +113,7 @@ func TestAnnounceSaysWhatItCannotDo(t *testing.T) {
 		{[]string{"jobs"}, 2, "--to"},
 		{[]string{"jobs", "--to", "zookeeper://zk"}, 2, "must begin with etcd://"},
 		{[]string{"jobs", "--to", "etcd://"}, 2, "names no host"},
-		{[]string{"jobs", "--to", "etcd://user:secret@host:bad:port"}, 2, "is no URL"},
+		{[]string{"jobs", "--to", "etcd://user:secret@host:bad:port"}, 2, "is not a URL"},
 		{[]string{"jobs", "other", "--to", "consul://host/service"}, 2, "one service is for one group"},
 		{[]string{"jobs", "--to", "consul://host/?session_ttl_min=x"}, 2, "session_ttl_min"},
 		{[]string{"jobs", "jobs", "--to", "etcd://host"}, 2, "named twice"},
@@ -127,8 +128,8 @@ func TestAnnounceSaysWhatItCannotDo(t *testing.T) {
 	t.Run("a datacenter that Consul does not know", announcesNowhere)
 }
 
-// A datacenter may be joined later: so the command goes on, and says why nobody
-// is announced.
+// A datacenter may be joined later, so the command goes on, and reports why no
+// leader is announced.
 func announcesNowhere(t *testing.T) {
 	node := consullab.Start(t, 1).Nodes[0]
 	d := desk{t, bucket(t)}
@@ -153,7 +154,7 @@ func announcesNowhere(t *testing.T) {
 		}
 		fmt.Fprintln(&all, lines.Text())
 	}
-	t.Errorf("it does not say that there is no such datacenter:\n%s", all.String())
+	t.Errorf("it does not report that there is no such datacenter:\n%s", all.String())
 }
 
 // TestTheLeaderIsAnnouncedInEachDatacenter: clients in another datacenter of

@@ -129,7 +129,7 @@ func (d desk) start(line string, args ...string) *exec.Cmd {
 			d.Fatalf("leader %s ended without %q", strings.Join(args, " "), line)
 		}
 	case <-d.within().Done():
-		d.Fatalf("leader %s has not said %q\n%s", strings.Join(args, " "), line, said.String())
+		d.Fatalf("leader %s has not printed %q\n%s", strings.Join(args, " "), line, said.String())
 	}
 	return cmd
 }
@@ -155,9 +155,9 @@ func (d desk) read(out string) (g shown) {
 	return g
 }
 
-// dated demands that the group is said to stand as it does since begun at the
-// earliest, and a leader to have renewed since then. All clocks are those of
-// this machine, and records count in milliseconds.
+// dated demands that the group's state dates from begun at the earliest, and
+// that a leader has renewed since then. All clocks are this machine's, and
+// records count in milliseconds.
 func (d desk) dated(g shown, begun time.Time) {
 	d.Helper()
 	begun, now := begun.Truncate(time.Millisecond), time.Now()
@@ -189,7 +189,7 @@ func TestCommandsWorkOnEveryStore(t *testing.T) {
 
 			d.try(0, "step-down", "jobs", "-y", "--why", "test")
 			d.try(0, "wait", "jobs", "--by", "b", "--timeout", "1m")
-			d.dated(d.get("jobs"), first.Since.Add(time.Millisecond)) // a term has times of its own
+			d.dated(d.get("jobs"), first.Since.Add(time.Millisecond)) // each term has its own times
 			d.try(0, "transfer", "jobs", "--to", "a", "-y", "--force")
 			d.try(0, "wait", "jobs", "--by", "a", "--timeout", "1m")
 
@@ -240,7 +240,7 @@ func (d desk) serves(command string) {
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		d.Fatalf("leader %s says nothing: %v", command, err)
+		d.Fatalf("leader %s prints nothing: %v", command, err)
 	}
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
@@ -293,7 +293,7 @@ func TestTheEnvironmentNamesTheStore(t *testing.T) {
 	}
 }
 
-// Each fault of the demo that needs no server of its own strikes on a store of
+// Each fault of the demo that needs no separate server strikes on a store of
 // each kind.
 func TestTheDemoPlaysOnOtherStores(t *testing.T) {
 	for kind, start := range kinds {
@@ -351,8 +351,8 @@ func TestTheDemosStoreIsNamedOnce(t *testing.T) {
 	}
 }
 
-// What only NATS can do is refused with a word about why.
-func TestWhatNeedsNATSSaysSo(t *testing.T) {
+// The command refuses options that only NATS supports, and gives the reason.
+func TestOptionsThatNeedNATSAreRefused(t *testing.T) {
 	url := "redis://" + databases.StartRedis(t).Addr()
 	d := desk{t, url}
 	for _, args := range [][]string{{"history", "show", "jobs"}, {"bucket", "check"}, {"watch", ">", "--advisories"}} {
@@ -390,7 +390,7 @@ func TestRunWaitsForItsStore(t *testing.T) {
 		_ = cmd.Wait()
 	})
 	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil || !strings.Contains(line, "waiting for the store") {
-		t.Fatalf("it says %q, %v", line, err)
+		t.Fatalf("it prints %q, %v", line, err)
 	}
 	r.Run()
 	for lines := bufio.NewScanner(out); lines.Scan(); {

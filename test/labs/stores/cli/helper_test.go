@@ -17,16 +17,16 @@ import (
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 )
 
-// renewals is how often a leader has renewed, as its metrics tell it.
+// renewals is how often a leader has renewed, according to its metrics.
 var renewals = regexp.MustCompile(`(?m)^election_heartbeat_duration_seconds_count\{.*status="ok".*\} (\d+)`)
 
 // failures are the metrics of failures that happened. Some kinds are shown before
 // they do, as 0.
 var failures = regexp.MustCompile(`(?m)^election_failures.* [1-9].*$`)
 
-// A client of Kubernetes may have a program fetch its credentials, as those of
-// the large clouds do. leader run waits for the ends of processes, and must not
-// take that of the helper, which then counts as failed.
+// A client of Kubernetes may run a program that fetches its credentials, as the
+// clients of the large clouds do. leader run waits for the ends of processes,
+// and must not consume the end of the helper, which then counts as failed.
 func TestRunLeavesTheClientItsCredentialHelper(t *testing.T) {
 	t.Parallel()
 	srv := kubelab.Start(t)

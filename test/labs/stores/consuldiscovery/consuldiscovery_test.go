@@ -16,8 +16,8 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/seed-ff2cb582/leader/consul/consuldiscovery"
 	"github.com/seed-ff2cb582/leader/discovery"
-	"github.com/seed-ff2cb582/leader/discovery/consuldiscovery"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/consullab"
@@ -67,8 +67,8 @@ func openWith(tb testing.TB, address, token string, post *announced.Post, opts c
 	return a
 }
 
-// shown returns to whom a client is led that asks for the instances which are
-// well.
+// shown returns the instances that a client reaches if it asks for those that
+// are well.
 func shown(client *api.Client) func(ctx context.Context, group string) ([]string, error) {
 	return func(ctx context.Context, group string) (all []string, err error) {
 		found, _, err := client.Health().Service(group, "leader", true, (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
@@ -83,7 +83,7 @@ func shown(client *api.Client) func(ctx context.Context, group string) ([]string
 // token makes a token with the rights that the package's documentation names.
 func token(t *testing.T, node *consullab.Node, services ...string) string {
 	t.Helper()
-	rules := `key_prefix "leader-discovery/" { policy = "write" } node_prefix "leader-" { policy = "write" } session_prefix "leader-" { policy = "write" }`
+	rules := `key_prefix "leader-discovery/" { policy = "write" } node_prefix "leader-" { policy = "write" } session_prefix "leader-" { policy = "write" } node_prefix "" { policy = "read" }`
 	for _, s := range services {
 		rules += fmt.Sprintf(" service %q { policy = \"write\" }", s)
 	}
@@ -169,7 +169,7 @@ func leavesOthersAlone(t *testing.T, node *consullab.Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	natslab.Eventually(t, "the agent has told the servers", func(ctx context.Context) error {
+	natslab.Eventually(t, "the agent has notified the servers", func(ctx context.Context) error {
 		found, _, err := client.Catalog().Service("reports", "", (&api.QueryOptions{}).WithContext(ctx))
 		if err == nil && len(found) != 1 {
 			err = fmt.Errorf("%d instances", len(found))
@@ -192,7 +192,7 @@ func leavesOthersAlone(t *testing.T, node *consullab.Node) {
 	}
 	found, _, err := client.Catalog().Service("reports", "", nil)
 	if err != nil || len(found) != 2 {
-		t.Errorf("%v: %d instances, want that of the agent and the leader's", err, len(found))
+		t.Errorf("%v: %d instances, want the agent's and the leader's", err, len(found))
 	}
 	if err := a.Withdraw(ctx, stands); err != nil {
 		t.Fatal(err)
@@ -211,10 +211,10 @@ func leavesOthersAlone(t *testing.T, node *consullab.Node) {
 	}
 }
 
-// Somebody has registered, on nodes of their own, instances that say of
-// themselves what a leader's says. The instances would be taken for a leader's,
-// and go; the nodes stay with whatever else is on them. One has a name that
-// begins like those of candidates.
+// Another program has registered, on separate nodes, instances that carry a
+// leader's description. These instances would be taken for a leader's, and are
+// removed. The nodes stay with everything else that is on them. One of the
+// nodes has a name that begins like the names of candidates.
 func leavesNodesAlone(t *testing.T, node *consullab.Node, secret string) {
 	t.Helper()
 	const service = "foreign"
@@ -224,7 +224,7 @@ func leavesNodesAlone(t *testing.T, node *consullab.Node, secret string) {
 		t.Helper()
 		for _, name := range foreign {
 			for _, s := range []*api.AgentService{
-				{Service: "postgres"}, {Service: service, ID: "x", Meta: map[string]string{"leader-group": service, "leader-instance": "a"}},
+				{Service: "postgres"}, {Service: service, ID: "x", Tags: []string{consuldiscovery.DefaultTag}, Meta: map[string]string{"leader-group": service, "leader-instance": "a"}},
 			} {
 				if _, err := client.Catalog().Register(&api.CatalogRegistration{Node: name, Address: "192.0.2.7", Service: s}, nil); err != nil {
 					t.Fatal(err)

@@ -1,6 +1,6 @@
 // Package consullab starts real Consul servers for the project's tests, each in
-// a process of its own, without containers: one that stands alone, or a
-// cluster. They can be killed, frozen and started again.
+// its own process, without containers: a single server, or a cluster. They can
+// be killed, frozen and started again.
 //
 // Package servers finds the program, and skips or fails a test without it.
 package consullab
@@ -25,7 +25,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A Cluster is one Consul server or several that stand together.
+// A Cluster is one Consul server, or several that form a cluster.
 type Cluster struct {
 	Nodes []*Node
 
@@ -34,7 +34,7 @@ type Cluster struct {
 	join []string // the flags by which an agent finds the servers
 }
 
-// A Node is one Consul server in a process of its own.
+// A Node is one Consul server in its own process.
 type Node struct {
 	Name string
 	Addr string // of its HTTP interface, host:port
@@ -88,9 +88,9 @@ func Start(tb testing.TB, n int, more ...string) *Cluster {
 	return c
 }
 
-// Agent starts an agent that is no server, as there is one on each machine of a
-// larger installation: it passes requests on to one of the servers. It is no
-// node of the Cluster.
+// Agent starts an agent that is not a server, as each machine of a larger
+// installation has one: it passes requests on to one of the servers. It is not
+// a node of the Cluster.
 func (c *Cluster) Agent() *Node {
 	c.tb.Helper()
 	free := ports.Free(c.tb, 2)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/seed-ff2cb582/leader/consul/consulstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/consulstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -35,7 +35,7 @@ func warned(t *testing.T, report store.Report, words ...string) {
 	}
 	for _, w := range words {
 		if !strings.Contains(strings.Join(report.Warnings, "\n"), w) {
-			t.Errorf("no warning says %q: %q", w, report.Warnings)
+			t.Errorf("no warning contains %q: %q", w, report.Warnings)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestCheck(t *testing.T) {
 		warned(t, examine(t, s, time.Second), "Use an odd number", "performance.raft_multiplier")
 		warned(t, examine(t, s, time.Minute), "Use an odd number")
 		cluster.Nodes[1].Kill()
-		natslab.Eventually(t, "a cluster without a majority is no fit store", func(ctx context.Context) error {
+		natslab.Eventually(t, "a cluster without a majority is not a fit store", func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			_, err := s.Check(ctx, store.CheckRequest{TTL: time.Minute, Key: "g"})
@@ -105,7 +105,7 @@ func token(t *testing.T, node *consullab.Node, name, rules string) string {
 }
 
 // The rights that the package's documentation names suffice, and without them
-// it is said what is missing.
+// the error names the missing right.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	node := consullab.Start(t, 1, consullab.ACL).Nodes[0]

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/consul/consulstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/consulstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -26,7 +26,7 @@ func TestWatching(t *testing.T) {
 	}
 }
 
-// A poll would find each of the changes by a read of its own.
+// A poll would find each of the changes by a separate read.
 func withoutReads(t *testing.T, node *consullab.Node) {
 	r := newRelay(t, node.Addr)
 	watching := by(t, r.addr, newPrefix())
@@ -58,8 +58,8 @@ func becomes(t *testing.T, s *consulstore.Store, want store.ConnState) {
 	})
 }
 
-// An agent that is frozen keeps its connections: only the silence tells. Reads
-// are no help here, for they wait as well.
+// A frozen agent keeps its connections, so only the silence reveals it. Reads
+// do not help here, for they wait as well.
 func TestASilentAgentIsGivenUp(t *testing.T) {
 	t.Parallel()
 	node := consullab.Start(t, 1).Nodes[0]
@@ -77,7 +77,7 @@ func TestASilentAgentIsGivenUp(t *testing.T) {
 	h.Value("2")
 }
 
-// Silence where nothing changes is no sign of death.
+// Silence while nothing changes does not mean that the agent is dead.
 func TestAnIdleQueryIsKept(t *testing.T) {
 	t.Parallel()
 	node := consullab.Start(t, 1).Nodes[0]
@@ -89,7 +89,7 @@ func TestAnIdleQueryIsKept(t *testing.T) {
 	h.Value("1")
 }
 
-// What is watched changes while queries wait.
+// The set of watched keys changes while queries wait.
 func comeAndGo(t *testing.T, node *consullab.Node) {
 	s := by(t, node.Addr, newPrefix())
 	trial.WatchesComeAndGo(t, s, by(t, node.Addr, s.Prefix()))
@@ -116,7 +116,7 @@ func manyKeys(t *testing.T, node *consullab.Node) {
 	if n := r.most("blocking"); n >= len(all) { // those that were given up may not have noticed yet
 		t.Errorf("%d queries have waited at a time for 100 keys", n)
 	}
-	// The first of them alone is watched by a query of its own again.
+	// Only the first of them has its own query again.
 	few := by(t, r.addr, s.Prefix())
 	h := trial.Listen(t, few, "k0")
 	h.Value("2")

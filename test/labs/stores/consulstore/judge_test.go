@@ -6,8 +6,8 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/seed-ff2cb582/leader/consul/consulstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/consulstore"
 	"github.com/seed-ff2cb582/leader/store/storetest"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
@@ -29,7 +29,7 @@ func TestStore(t *testing.T) {
 func alone(tb testing.TB, cluster *consullab.Cluster) judge.Subject {
 	tb.Helper()
 	node := cluster.Nodes[0]
-	proxy := natslab.NewProxy(tb, node.Addr)
+	proxy := natslab.NewRelay(tb, node.Addr)
 	return judge.Subject{
 		Registers: func(tb testing.TB) judge.Registers { return registers(tb, node, proxy) },
 		Addrs:     []string{node.Addr},
@@ -38,7 +38,7 @@ func alone(tb testing.TB, cluster *consullab.Cluster) judge.Subject {
 }
 
 // registers are those below a new prefix, reached by the proxy.
-func registers(tb testing.TB, node *consullab.Node, proxy *natslab.Proxy) judge.Registers {
+func registers(tb testing.TB, node *consullab.Node, proxy *natslab.Relay) judge.Registers {
 	tb.Helper()
 	prefix := newPrefix()
 	kv := node.Client(tb).KV()
@@ -87,7 +87,7 @@ func TestAServerThatForgets(t *testing.T) {
 	}))
 }
 
-// Each client reaches a server of its own: that of the leader's may be the one
+// Each client reaches a different server: the leader's server may be the one
 // that is harmed.
 func TestACluster(t *testing.T) {
 	t.Parallel()

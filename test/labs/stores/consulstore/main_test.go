@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"github.com/seed-ff2cb582/leader/store/consulstore"
+	"github.com/seed-ff2cb582/leader/consul/consulstore"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 )
 

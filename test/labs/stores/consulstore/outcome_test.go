@@ -12,8 +12,8 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/seed-ff2cb582/leader/consul/consulstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/consulstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -63,7 +63,7 @@ func endedContext(t *testing.T, node *consullab.Node) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
 	_, err := s.CompareAndSwap(ctx, store.Write{Key: "g"})
-	trial.Outcome(t, err, store.Transient, "not sent", "enough")
+	trial.Outcome(t, err, store.Transient, "nothing was sent", "enough")
 	_, err = s.Get(ctx, "g")
 	trial.Outcome(t, err, store.Transient, "enough")
 	if n := r.served("write") + r.served("read"); n != 0 {
@@ -106,8 +106,8 @@ func nothingNew(t *testing.T, node *consullab.Node) {
 	s := by(t, node.Addr, newPrefix())
 	kv := node.Client(t).KV()
 	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	// The flags that the next write would have are those of the register's next
-	// index, which nothing but luck hits.
+	// The next write would have the flags of the register's next index, which
+	// another client hits only by luck.
 	for range 1000 {
 		if _, err := kv.Put(&api.KVPair{Key: s.Prefix() + "g", Value: []byte("2"), Flags: (rev + 1) << 1}, nil); err != nil {
 			t.Fatal(err)
@@ -217,7 +217,7 @@ func prefixes(t *testing.T, node *consullab.Node) {
 	reads(t, a, "g", "a")
 	pair, _, err := node.Client(t).KV().Get(a.Prefix()+"g", nil)
 	if err != nil || pair == nil || string(pair.Value) != "a" {
-		t.Errorf("Consul's own tool reads %v, %v: the record is to stand there as it is", pair, err)
+		t.Errorf("Consul's own tool reads %v, %v: the record is to be there unchanged", pair, err)
 	}
 }
 
@@ -235,8 +235,8 @@ func oneTransaction(t *testing.T, node *consullab.Node) {
 	}
 }
 
-// An agent cleans the path of a request, so that of such a name another key
-// would be meant.
+// An agent cleans the path of a request, so that such a name would address
+// another key.
 func oddNames(t *testing.T, node *consullab.Node) {
 	s := by(t, node.Addr, newPrefix())
 	names := []string{"a/b", "a//b", "/a/b", "a/b/", "a/./b", "a/././b", "//", "/", "-/./a", "a.b/.c", "=/_"}
@@ -267,8 +267,8 @@ func oddNames(t *testing.T, node *consullab.Node) {
 	}
 }
 
-// What an index is worth: it grows across deletion, restart and restore, and
-// what a snapshot takes back is seen.
+// Indexes grow across deletion, restart and restore, and a snapshot that takes
+// writes back is noticed.
 func TestIndexesGrow(t *testing.T) {
 	t.Parallel()
 	cluster := consullab.Start(t, 1)

@@ -15,9 +15,9 @@ import (
 	"testing"
 )
 
-// A relay stands between clients and an agent, request by request, and may give
-// another answer than the agent's after the request has had its effect there,
-// as a gateway does, or before.
+// A relay sits between clients and an agent, request by request. It may replace
+// the agent's answer after the request has had its effect there, as a gateway
+// does, or before.
 type relay struct {
 	agent  string
 	addr   string
@@ -132,7 +132,7 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	r.mu.Unlock()
 	if other == nil || !other.refused {
-		// What has begun goes on, whatever becomes of its client.
+		// A started request goes on, even if its client gives up.
 		ctx := context.WithoutCancel(request.Context())
 		if kind == "blocking" {
 			ctx = request.Context()

@@ -20,7 +20,7 @@ import (
 func TestASnapshotRestoredElsewhereIsARegress(t *testing.T) {
 	t.Parallel()
 	node := consullab.Start(t, 1).Nodes[0]
-	path := natslab.NewProxy(t, node.Addr)
+	path := natslab.NewRelay(t, node.Addr)
 	party := elections.NewParty(t, 2*time.Second)
 	for _, id := range []string{"a", "b"} {
 		party.Join(id, by(t, path.Addr(), ""))

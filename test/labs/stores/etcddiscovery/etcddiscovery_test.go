@@ -21,7 +21,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/seed-ff2cb582/leader/discovery"
-	"github.com/seed-ff2cb582/leader/discovery/etcddiscovery"
+	"github.com/seed-ff2cb582/leader/etcd/etcddiscovery"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/internal/announced"
@@ -105,7 +105,8 @@ func TestTheLeaderIsFoundInEtcd(t *testing.T) {
 	})
 }
 
-// A put of the same value takes the key off its lease: it would stand for ever.
+// A put of the same value detaches the key from its lease, so that the key
+// would stay for ever.
 func needsALease(t *testing.T, cluster *etcdlab.Cluster) {
 	t.Helper()
 	a, admin := open(t, cluster, nil), cluster.Client(t)
@@ -125,7 +126,8 @@ func needsALease(t *testing.T, cluster *etcdlab.Cluster) {
 	if err != nil || !stands.Damaged || !stands.Entry.Same(e) {
 		t.Fatalf("%v: %+v", err, stands)
 	}
-	// On a lease of somebody else's a refresh moves it to one of its own.
+	// If the entry has another client's lease, a refresh moves it to the
+	// announcer's lease.
 	lease, err := admin.Grant(ctx, 3600)
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +225,7 @@ func TestOnlyTheKeysPermissionIsNeeded(t *testing.T) {
 	watching, done := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- a.Watch(watching, "g", func() { changes <- struct{}{} }) }()
-	<-changes // it has begun
+	<-changes // it has started
 	e := discovery.Entry{Group: "g", Instance: "a", Term: 3, Correlation: "c", Address: "192.0.2.1:80", TTL: time.Minute}
 	look := func() discovery.Standing {
 		t.Helper()

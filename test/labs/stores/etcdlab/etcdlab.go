@@ -1,6 +1,6 @@
-// Package etcdlab starts real etcd servers for the project's tests, each in a
-// process of its own, without containers: one that stands alone, or a cluster.
-// They can be killed, frozen, started again, and restored from a snapshot.
+// Package etcdlab starts real etcd servers for the project's tests, each in its
+// own process, without containers: a single server, or a cluster. They can be
+// killed, frozen, started again, and restored from a snapshot.
 //
 // Package servers finds the program, and skips or fails a test without it.
 package etcdlab
@@ -29,7 +29,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A Cluster is one etcd server or several that stand together.
+// A Cluster is one etcd server, or several that form a cluster.
 type Cluster struct {
 	Nodes []*Node
 
@@ -39,7 +39,7 @@ type Cluster struct {
 	token string
 }
 
-// A Node is one etcd server in a process of its own.
+// A Node is one etcd server in its own process.
 type Node struct {
 	Name string
 	Addr string // where clients reach it, host:port
@@ -86,7 +86,7 @@ func Start(tb testing.TB, n int, flags ...string) *Cluster {
 }
 
 // Learner adds a member that does not vote to a cluster of one, and waits until
-// it listens. It is no node of the Cluster.
+// it listens. It is not a node of the Cluster.
 func (c *Cluster) Learner() *Node {
 	c.tb.Helper()
 	at := addresses(c.tb, 2)
@@ -152,7 +152,7 @@ func (c *Cluster) Await() {
 	}
 }
 
-// URLs are those of all nodes.
+// URLs are the URLs of all nodes.
 func (c *Cluster) URLs() (all []string) {
 	for _, n := range c.Nodes {
 		all = append(all, n.URL())

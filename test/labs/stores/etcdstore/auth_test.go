@@ -8,8 +8,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/seed-ff2cb582/leader/etcd/etcdstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -96,7 +96,7 @@ func TestLeastPrivilege(t *testing.T) {
 		wide.Reads = []string{"other"}
 		_, err = s.Check(trial.Within(t), wide)
 		trial.Outcome(t, err, store.Permanent, "permission denied")
-		// What may be read is heard of beside what may not.
+		// A watch of readable and unreadable keys delivers the readable ones.
 		refused := make(chan error, 100)
 		stop, err := s.WatchPattern(trial.Within(t), ">", func(store.Entry) {}, func(err error) { refused <- err })
 		if err != nil {
@@ -104,10 +104,10 @@ func TestLeastPrivilege(t *testing.T) {
 		}
 		defer stop()
 		if err := <-refused; !errors.Is(err, store.ErrPermanent) {
-			t.Errorf("the pattern's present state: %v", err)
+			t.Errorf("the pattern's initial state: %v", err)
 		}
-		// A right that is lacking is no lost connection: an election would give
-		// its term up for one.
+		// A missing right must not count as a lost connection, for which an
+		// election would give its term up.
 		natslab.Eventually(t, "the store is connected", func(context.Context) error {
 			if c := s.ConnState(); c != store.Connected {
 				return errors.New(c.String())
@@ -154,11 +154,11 @@ func TestLeastPrivilege(t *testing.T) {
 	t.Run("AWriteGoesOnAcrossANewLogin", func(t *testing.T) {
 		s := open(t, cluster.Client(t, as("all")), etcdstore.Options{})
 		rev := trial.Must(t, s, store.Write{Key: "login", Value: []byte("1")})
-		// What the administrator changes makes all logins old: etcd refuses the
-		// write, and the client logs in anew.
+		// The administrator's change makes all logins old: etcd refuses the
+		// write, and the client logs in again.
 		grant(t, cluster.Client(t, as("root")), "late", clientv3.PermissionType(clientv3.PermRead), "x", "y")
 		rev = trial.Must(t, s, store.Write{Key: "login", Expected: rev, Value: []byte("2")})
-		// A server that starts anew knows no logins.
+		// A restarted server knows no logins.
 		h := trial.Listen(t, s, "login")
 		cluster.Kill()
 		cluster.Run()

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// What follows stands in docs/migrating.md, which TestTheBridgeIsThatOfThePage
-// holds against this file.
+// The following code is quoted in docs/guides/migrating/etcd.md, and
+// TestTheBridgeMatchesThePage compares the two.
 
 // A bridge acts while it holds two elections: that of etcd's concurrency
 // package, by which the instances of before know who may act, and ours within.

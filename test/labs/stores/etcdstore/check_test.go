@@ -11,8 +11,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/seed-ff2cb582/leader/etcd/etcdstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -36,8 +36,8 @@ func examine(t *testing.T, client *clientv3.Client, ttl time.Duration, down ...s
 	}
 }
 
-// warned fails the test unless each of the words stands in a warning, and there
-// are no more warnings than words.
+// warned fails the test unless each of the words appears in a warning, and
+// there are no more warnings than words.
 func warned(t *testing.T, r store.Report, err error, words ...string) {
 	t.Helper()
 	if err != nil {
@@ -46,7 +46,7 @@ func warned(t *testing.T, r store.Report, err error, words ...string) {
 	all := strings.Join(r.Warnings, "\n")
 	for _, w := range words {
 		if !strings.Contains(all, w) {
-			t.Errorf("no warning says %q: %q", w, r.Warnings)
+			t.Errorf("no warning contains %q: %q", w, r.Warnings)
 		}
 	}
 	if len(r.Warnings) != len(words) {
@@ -57,7 +57,7 @@ func warned(t *testing.T, r store.Report, err error, words ...string) {
 	}
 }
 
-func TestCheckOfAServerThatStandsAlone(t *testing.T) {
+func TestCheckOfASingleServer(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)
 	node := cluster.Nodes[0]
@@ -130,8 +130,7 @@ func TestCheckWarnsOfADatabaseThatIsAlmostFull(t *testing.T) {
 		cluster.Kill()
 		node.Flags("--quota-backend-bytes", strconv.FormatInt(status.DbSize*100/full.percent, 10))
 		cluster.Run()
-		// By a client of its own: one of before may wait before it connects
-		// again.
+		// By a new client: an earlier one may wait before it connects again.
 		r, err := examine(t, cluster.Client(t), time.Minute)
 		warned(t, r, err, full.words...)
 	}

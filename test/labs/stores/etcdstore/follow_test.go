@@ -16,8 +16,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/seed-ff2cb582/leader/etcd/etcdstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -58,7 +58,7 @@ func transactions(t *testing.T, node *etcdlab.Node) int {
 	return metric(t, node, "grpc_server_started_total{", `"Txn"`)
 }
 
-// A poll would find each of the changes by a read of its own.
+// A poll would find each of the changes by a separate read.
 func TestChangesAreHeardOfWithoutReads(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)
@@ -113,8 +113,8 @@ func TestThousandsOfKeysAreWatched(t *testing.T) {
 	h.Value("1")
 }
 
-// A server that is frozen keeps its connections: only the silence tells. Reads
-// are no help here, for they wait as well.
+// A frozen server keeps its connections, so only the silence reveals it. Reads
+// do not help here, for they wait as well.
 func TestASilentStreamIsGivenUp(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)
@@ -132,7 +132,7 @@ func TestASilentStreamIsGivenUp(t *testing.T) {
 	h.Value("2")
 }
 
-// Silence where nothing changes is no sign of death.
+// Silence while nothing changes does not mean that the server is dead.
 func TestAnIdleStreamIsKept(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)
@@ -152,7 +152,7 @@ func (l logged) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A cluster that has lost its majority says so by ending the stream.
+// A cluster that has lost its majority reports it by ending the stream.
 func TestALostMajorityIsHeardOf(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 3)
@@ -192,7 +192,7 @@ func TestALostMajorityIsHeardOf(t *testing.T) {
 	h.Value("2")
 }
 
-// What is watched changes while the stream stands.
+// The set of watched keys changes while the stream is open.
 func TestWatchesComeAndGo(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)

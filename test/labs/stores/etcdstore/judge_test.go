@@ -7,8 +7,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/seed-ff2cb582/leader/etcd/etcdstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/store/storetest"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
@@ -62,7 +62,7 @@ func registers(tb testing.TB, cluster *etcdlab.Cluster, urls []string, interrupt
 func single(tb testing.TB) judge.Subject {
 	cluster := etcdlab.Start(tb, 1)
 	node := cluster.Nodes[0]
-	proxy := natslab.NewProxy(tb, node.Addr)
+	proxy := natslab.NewRelay(tb, node.Addr)
 	return judge.Subject{
 		Registers: func(tb testing.TB) judge.Registers {
 			return registers(tb, cluster, []string{"http://" + proxy.Addr()}, trial.Cut(proxy))
@@ -89,9 +89,9 @@ func TestConformanceAcrossTheServersDeath(t *testing.T) {
 func ofThree(tb testing.TB) judge.Subject {
 	cluster := etcdlab.Start(tb, 3)
 	var urls []string
-	var proxies []*natslab.Proxy
+	var proxies []*natslab.Relay
 	for _, node := range cluster.Nodes {
-		proxy := natslab.NewProxy(tb, node.Addr)
+		proxy := natslab.NewRelay(tb, node.Addr)
 		proxies, urls = append(proxies, proxy), append(urls, "http://"+proxy.Addr())
 	}
 	var down *etcdlab.Node

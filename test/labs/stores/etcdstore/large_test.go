@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/etcd/etcdstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
 )
 
-// gRPC refuses answers of more than 4 MiB, unless it is told otherwise.
+// gRPC refuses answers of more than 4 MiB by default.
 func TestAnswersMayBeLarge(t *testing.T) {
 	t.Parallel()
 	s := open(t, etcdlab.Start(t, 1).Client(t), etcdstore.Options{Timeout: time.Hour})

@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/etcd/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/roll"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -31,17 +31,17 @@ type migration struct {
 
 	node   *etcdlab.Node
 	prefix string
-	paths  map[*roll.Instance]*natslab.Proxy
+	paths  map[*roll.Instance]*natslab.Relay
 }
 
 // TestRollFromEtcdsElections rolls instances of etcd's concurrency package to
-// bridges, and these to candidates of ours, and back, and fails if two worked
-// at one instant. What it prints stands in docs/migrating.md.
+// bridges, and these to candidates of this library, and back, and fails if two
+// worked at one instant. docs/guides/migrating/etcd.md contains its output.
 func TestRollFromEtcdsElections(t *testing.T) {
 	t.Parallel()
 	m := &migration{
 		T: t, Judge: roll.Keep(t), node: etcdlab.Start(t, 1).Nodes[0], prefix: newPrefix(),
-		paths: map[*roll.Instance]*natslab.Proxy{},
+		paths: map[*roll.Instance]*natslab.Relay{},
 	}
 	m.load()
 	all := []*roll.Instance{m.old("a"), m.old("b"), m.old("c")}
@@ -119,7 +119,7 @@ func (m *migration) work(name string, ours bool, campaign func(ctx context.Conte
 	return w.Instance
 }
 
-// does notes that the instance works, while lasts says so and until the
+// does records that the instance works, while lasts returns true and until the
 // function that it returns is called.
 func (w *worker) does(m *migration, lasts func() bool) (end func()) {
 	w.now.Store(&stint{w.stints.Add(1), lasts})
@@ -181,9 +181,9 @@ func config(name string) leader.ElectionConfig {
 	return leader.ElectionConfig{Group: "g", InstanceID: name, TTL: time.Second, HeartbeatInterval: 250 * time.Millisecond}
 }
 
-// client is of one instance, through a proxy of its own.
-func (m *migration) client() (*clientv3.Client, *natslab.Proxy) {
-	path := natslab.NewProxy(m, m.node.Addr)
+// client returns a client for one instance, through a separate proxy.
+func (m *migration) client() (*clientv3.Client, *natslab.Relay) {
+	path := natslab.NewRelay(m, m.node.Addr)
 	return etcdlab.Client(m, []string{"http://" + path.Addr()}), path
 }
 
@@ -203,18 +203,18 @@ func (m *migration) load() {
 	m.Cleanup(func() { cancel(); running.Wait() })
 }
 
-func TestTheBridgeIsThatOfThePage(t *testing.T) {
+func TestTheBridgeMatchesThePage(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("bridge_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../../../docs/migrating.md")
+	page, err := os.ReadFile("../../../../docs/guides/migrating/etcd.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, code, _ := strings.Cut(string(source), "\n// A bridge acts")
 	if code == "" || !strings.Contains(string(page), "```go\n// A bridge acts"+code+"```\n") {
-		t.Error("docs/migrating.md does not hold the bridge of bridge_test.go")
+		t.Error("docs/guides/migrating/etcd.md does not hold the bridge of bridge_test.go")
 	}
 }

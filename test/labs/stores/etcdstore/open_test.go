@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-ff2cb582/leader/etcd/etcdstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/natslab"

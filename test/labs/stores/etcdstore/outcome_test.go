@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/seed-ff2cb582/leader/etcd/etcdstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"
 )
@@ -45,7 +45,7 @@ func endedContext(t *testing.T, node *etcdlab.Node) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
 	_, err := s.CompareAndSwap(ctx, store.Write{Key: "g"})
-	trial.Outcome(t, err, store.Transient, "not sent", "enough")
+	trial.Outcome(t, err, store.Transient, "nothing was sent", "enough")
 	if n := r.served("Txn"); n != 0 {
 		t.Errorf("%d transactions", n)
 	}
@@ -102,8 +102,8 @@ func besideTheTombstone(t *testing.T, node *etcdlab.Node) {
 	if e := trial.Get(t, s, "g"); e.Revision != rev || e.Tombstone || string(e.Value) != "ours" {
 		t.Errorf("%+v", e)
 	}
-	// Nor does what another tool puts between the two keys of a register stand
-	// in its way.
+	// A key that another tool puts between the two keys of a register does no
+	// harm either.
 	put("g+other", "junk")
 	rev = trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant"), Tombstone: true})
 	rev = trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant again"), Tombstone: true})
@@ -111,7 +111,7 @@ func besideTheTombstone(t *testing.T, node *etcdlab.Node) {
 		t.Errorf("%+v", e)
 	}
 	trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("ours")})
-	for _, tombstone := range []bool{false, true} { // nor in that of the first write
+	for _, tombstone := range []bool{false, true} { // nor in the transaction of the first write
 		key := fmt.Sprint("first/", tombstone)
 		put(key+"+other", "junk")
 		rev := trial.Must(t, s, store.Write{Key: key, Value: []byte("first"), Tombstone: tombstone})
@@ -159,7 +159,7 @@ func prefixes(t *testing.T, node *etcdlab.Node) {
 	}
 	answer, err := client.Get(trial.Within(t), a.Prefix()+"g")
 	if err != nil || len(answer.Kvs) != 1 || string(answer.Kvs[0].Value) != "a" {
-		t.Errorf("etcd's own tool reads %v, %v: the record is to stand there as it is", answer, err)
+		t.Errorf("etcd's own tool reads %v, %v: the record is to be there unchanged", answer, err)
 	}
 }
 
@@ -193,8 +193,8 @@ func repeatedReads(t *testing.T, node *etcdlab.Node) {
 	trial.Outcome(t, err, store.Transient, "no leader")
 }
 
-// A server that is full says so of writes that it refused, and also of some
-// that it applied.
+// A full server reports being full for writes that it refused, and also for
+// some that it applied.
 func TestAFullServerIsHonest(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1, "--quota-backend-bytes", "16000000")
@@ -227,7 +227,7 @@ func TestAFullServerIsHonest(t *testing.T) {
 		case o == store.Unknown && e.Revision != 0:
 			applied++
 		default:
-			t.Errorf("key %s stands at %d, and its writer was told %v: %v", r.key, e.Revision, o, r.err)
+			t.Errorf("key %s is at %d, and its writer got %v: %v", r.key, e.Revision, o, r.err)
 		}
 	}
 	t.Logf("of 16 writes that etcd answered with a lack of space %d were applied all the same, %d were not", applied, refused)
@@ -245,7 +245,7 @@ func TestAFullServerIsHonest(t *testing.T) {
 	}
 }
 
-// makeRoom does what the error tells a person to do.
+// makeRoom follows the instructions of the error.
 func makeRoom(t *testing.T, admin *clientv3.Client, node *etcdlab.Node, prefix string) {
 	t.Helper()
 	ctx := trial.Within(t)

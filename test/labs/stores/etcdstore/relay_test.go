@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// A relay stands between clients and a server, call by call, and may give
-// another answer than the server's after the call has had its effect there, as
-// a server does that is being shut down, or a gateway. It serves calls of one
-// question and one answer.
+// A relay sits between clients and a server, call by call. It may replace the
+// server's answer after the call has had its effect there, as a gateway does,
+// or a server that is being shut down. It serves calls with one request and one
+// answer.
 type relay struct {
 	server *grpc.ClientConn
 	addr   string
@@ -38,13 +38,13 @@ func (wire) Marshal(v any) ([]byte, error) {
 	if f, ok := v.(*frame); ok {
 		return f.data, nil
 	}
-	return nil, fmt.Errorf("%T is no frame", v)
+	return nil, fmt.Errorf("%T is not a frame", v)
 }
 
 func (wire) Unmarshal(data []byte, v any) error {
 	f, ok := v.(*frame)
 	if !ok {
-		return fmt.Errorf("%T is no frame", v)
+		return fmt.Errorf("%T is not a frame", v)
 	}
 	f.data = append([]byte(nil), data...)
 	return nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/etcd/etcdstore"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/etcdlab"

@@ -1,7 +1,7 @@
-// Package ferretlab starts FerretDB 1.24 for the project's tests, in a process
-// of its own: a server that speaks MongoDB's protocol, and is none that
-// elections can rely on. Package servers finds the program, and skips or fails a
-// test without it.
+// Package ferretlab starts FerretDB 1.24 for the project's tests, in its own
+// process: a server that speaks MongoDB's protocol, but that elections cannot
+// rely on. Package servers finds the program, and skips or fails a test without
+// it.
 package ferretlab
 
 import (

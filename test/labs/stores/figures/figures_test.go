@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package figures_test measures elections over each kind of store, and writes
-// the tables of docs/stores.md.
+// the tables of docs/reference/stores.md.
 package figures_test
 
 import (
@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/consul/consulstore"
+	"github.com/seed-ff2cb582/leader/etcd/etcdstore"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/consulstore"
-	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/store/gcsstore"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/store/pgstore"
@@ -44,7 +44,7 @@ var (
 	file   = flag.String("json", "", "a file for what was measured, for make compare; none: it is not written")
 )
 
-// A kind is a store on a server of its own.
+// A kind is a store on its own server.
 type kind struct {
 	name string
 	// start starts a server, or skips the test where the machine has none.
@@ -123,7 +123,7 @@ func ofObjects(srv *objectlab.Server, url func(*objectlab.Server, string) string
 	return place{srv.Addr, func(addr string) string { return strings.ReplaceAll(url(srv, "votes"), srv.Addr, addr) }}
 }
 
-// open returns a client of its own.
+// open returns a new client.
 func open(t *testing.T, url string) store.Opened {
 	t.Helper()
 	st, err := store.Open(within(t), url, natsstore.Driver(), k8sstore.Driver(), redisstore.Driver(), pgstore.Driver(), mysqlstore.Driver(), etcdstore.Driver(), consulstore.Driver(),
@@ -161,7 +161,7 @@ func TestFigures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text := fmt.Sprintf("%s\n`make stores`, %d rounds each, each store on one server of its own, %s/%s, %d processors, %s, %s.\n",
+	text := fmt.Sprintf("%s\n`make stores`, %d rounds each, each store on a separate server, %s/%s, %d processors, %s, %s.\n",
 		r.Markdown(), *rounds, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), r.At.Format(time.DateOnly))
 	described := storefigures.KindsMarkdown(storefigures.Kinds())
 	if *page == "" {
@@ -245,7 +245,7 @@ func price(t *testing.T, url string) time.Duration {
 	return (spent() - before) / time.Duration(*rounds)
 }
 
-// A candidate tells when it leads.
+// A candidate reports when it leads.
 type candidate struct {
 	leader.Election
 	id  string
@@ -330,10 +330,10 @@ func (c *candidate) follows(t *testing.T, id string) {
 // not.
 const idle = 10 * time.Millisecond
 
-// inTurn measures renewals, and the same by the store's client alone, the least
+// inTurn measures renewals, the same by the store's client alone, the least
 // that handovers take, and handovers, in turn and each after the same rest, so
-// that all meet the same machine. Of the first two now one begins, now the
-// other, since what comes before may tell on a server.
+// that all meet the same machine. The first two alternate in which comes first,
+// since an earlier write may affect a server.
 func inTurn(t *testing.T, url string, openPlain func(*testing.T, string) *plain, s *storefigures.Store) {
 	t.Helper()
 	w := newWriter(t, url, "swaps")
@@ -344,7 +344,7 @@ func inTurn(t *testing.T, url string, openPlain func(*testing.T, string) *plain,
 	first := must(p.from(0))(t)
 	at := must(p.from(first))(t)
 	if _, err := p.from(first); err == nil {
-		t.Errorf("without the library a write that expects revision %d is applied at revision %d: that is no compare-and-swap", first, at)
+		t.Errorf("without the library a write that expects revision %d is applied at revision %d: that is not a compare-and-swap", first, at)
 	}
 	two := newPair(t, url)
 	ours := func() {
@@ -496,9 +496,9 @@ func promoted(t *testing.T, all []*candidate, begun time.Time) (*candidate, time
 	}
 }
 
-// rest measures what elections cost while nothing changes: the part of a
-// processor that a leader and ten followers take, each with a client of its
-// own. The leader renews each second. What the server takes is not in it.
+// rest measures the cost of elections while nothing changes: the part of a
+// processor that a leader and ten followers take, each with its own client. The
+// leader renews each second. The server's share is not included.
 func rest(t *testing.T, url string) float64 {
 	t.Helper()
 	const ttl = 5 * time.Second

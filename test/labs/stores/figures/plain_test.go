@@ -45,8 +45,8 @@ type plain struct {
 	news     <-chan uint64 // revisions
 }
 
-// A swap replaces the record if it stands at the revision, which is 0 where
-// there is none, and returns the next one.
+// A swap replaces the record if its revision is the expected one, which is 0 if
+// there is no record, and returns the next revision.
 type swap func(expected uint64) (uint64, error)
 
 // renewal is one write. It begins at a revision, and returns that at its end.
@@ -59,7 +59,7 @@ func (p *plain) renewal(t *testing.T, at uint64) (began, ended time.Time, next u
 		t.Fatal(err)
 	}
 	if p.news != nil {
-		p.after(t, at) // or the handover would take them for those of its own write
+		p.after(t, at) // otherwise the handover would take these events for the events of its own write
 	}
 	return began, ended, next
 }
@@ -167,7 +167,7 @@ func plainRedis(t *testing.T, address string) *plain {
 	news := make(chan uint64, 8)
 	go func() {
 		for m := range sub.Channel() {
-			n, _ := strconv.ParseUint(m.Payload, 10, 64) // 0 is no news
+			n, _ := strconv.ParseUint(m.Payload, 10, 64) // 0 means no revision
 			news <- n
 		}
 	}()
@@ -206,7 +206,7 @@ func plainPostgres(t *testing.T, address string) *plain {
 			if err != nil {
 				return
 			}
-			n, _ := strconv.ParseUint(m.Payload, 10, 64) // 0 is no news
+			n, _ := strconv.ParseUint(m.Payload, 10, 64) // 0 means no revision
 			news <- n
 		}
 	}()
@@ -396,7 +396,7 @@ func plainKubernetes(t *testing.T, address string) *plain {
 	go func() {
 		for e := range watch.ResultChan() {
 			if l, ok := e.Object.(*coordination.Lease); ok {
-				n, _ := strconv.ParseUint(l.ResourceVersion, 10, 64) // 0 is no news
+				n, _ := strconv.ParseUint(l.ResourceVersion, 10, 64) // 0 means no revision
 				news <- n
 			}
 		}

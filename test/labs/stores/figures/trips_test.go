@@ -9,9 +9,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/relay"
 )
 
-// lag is how much later answers come while round trips are counted: a renewal
-// of two takes twice as long at least, and one of one does not, unless the
-// machine stands still each time.
+// lag delays answers while round trips are counted: a renewal of two round
+// trips takes at least twice as long, and a renewal of one does not, unless the
+// machine stalls each time.
 const lag = 200 * time.Millisecond
 
 // trips counts the round trips of a renewal, and its bytes both ways.

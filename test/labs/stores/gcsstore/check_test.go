@@ -32,7 +32,7 @@ func TestABucketThatSuitsIsFoundFit(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if most := time.Since(since); r.Age <= 0 || r.Age > most {
-		t.Errorf("the bucket is told to be %v old, and was made at most %v ago", r.Age, most)
+		t.Errorf("the bucket is reported to be %v old, and was made at most %v ago", r.Age, most)
 	}
 	if e := trial.Get(t, s, "a"); e.Revision != rev {
 		t.Errorf("the record was changed: %+v", e)
@@ -92,8 +92,8 @@ func TestVersionsAreWarnedOfAndServe(t *testing.T) {
 	}
 }
 
-// The emulator knows no rights. What a denial looks like is of the manual: this
-// one is made on the way there.
+// The emulator knows no rights. The form of a denial is taken from the manual:
+// a wrapper in the transport produces it.
 func TestADenialIsExplained(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
@@ -105,7 +105,7 @@ func TestADenialIsExplained(t *testing.T) {
 			// An observer needs no right to write.
 			_, err = s.Check(trial.Within(t), store.CheckRequest{})
 			if (err == nil) != (denied == http.MethodPost) {
-				t.Errorf("%s is denied by %d: an observer is told %v", denied, status, err)
+				t.Errorf("%s is denied by %d: an observer gets %v", denied, status, err)
 			}
 		}
 	}
@@ -127,8 +127,8 @@ func (d denying) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.RoundTrip(r)
 }
 
-// A heartbeat has what is watched looked at twice in it; nothing else tells of
-// a change here for an hour.
+// Twice in each heartbeat the store looks at every watched key. Nothing else
+// reports a change here for an hour.
 func TestAHeartbeatPacesTheLooks(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
@@ -142,7 +142,7 @@ func TestAHeartbeatPacesTheLooks(t *testing.T) {
 	heard.Until("the write", func(e store.Entry) bool { return e.Revision == rev })
 }
 
-func TestOpenSaysWhatIsWrong(t *testing.T) {
+func TestOpenReportsTheFault(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
 	s, err := gcsstore.Open(trial.Within(t), srv.GCSURL(bucket+"/teams/a"))
@@ -171,9 +171,9 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	trial.Outcome(t, err, store.Transient)
 }
 
-// A bucket whose age nobody tells may have been made again, with a leader of
-// before who does not know yet.
-func TestABucketThatDoesNotTellItsAgeIsWarnedOf(t *testing.T) {
+// A bucket of unknown age may have been made again, while a leader of the
+// former bucket does not know yet.
+func TestABucketOfUnknownAgeIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
 	denied := func(rt http.RoundTripper) http.RoundTripper { return noRight{rt} }

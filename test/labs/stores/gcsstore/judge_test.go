@@ -31,7 +31,7 @@ func TestStore(t *testing.T) {
 		}
 	}, trial.Flags(judge.Options{Lease: time.Second, Caps: storetest.Caps{
 		MaxValue:  gcsstore.MaxValue,
-		NoVisible: "a tombstone is an object, as the record was: its first line says what it is",
+		NoVisible: "a tombstone is an object, as the record was: its first line shows which",
 	}}))
 }
 
@@ -43,7 +43,7 @@ func registers(tb testing.TB, srv *objectlab.Server, c *storage.Service) judge.R
 	o := operator{tb, c}
 	var writes atomic.Int64
 	counted := func(rt http.RoundTripper) http.RoundTripper { return counting{rt, &writes} }
-	way := natslab.NewProxy(tb, srv.Addr)
+	way := natslab.NewRelay(tb, srv.Addr)
 	opened := &trial.Opened{}
 	return judge.Registers{
 		Harness: storetest.Harness{

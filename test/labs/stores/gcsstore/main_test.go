@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { trial.Main(m) }
 
-// names makes those of prefixes and keys unique.
+// names makes the names of prefixes and keys unique.
 var names atomic.Int64
 
 func unique(word string) string { return fmt.Sprintf("%s%d", word, names.Add(1)) }
@@ -29,8 +29,8 @@ func unique(word string) string { return fmt.Sprintf("%s%d", word, names.Add(1))
 // bucket is the one of these tests.
 const bucket = "lab"
 
-// service returns a client with connections of its own, closed when the test
-// ends. around, if any, wraps them.
+// service returns a client with its own connections, closed when the test ends.
+// around, if any, wraps them.
 func service(tb testing.TB, addr string, around ...func(http.RoundTripper) http.RoundTripper) *storage.Service {
 	tb.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
@@ -58,7 +58,7 @@ func over(tb testing.TB, c *storage.Service, opts gcsstore.Options) *gcsstore.St
 	return s
 }
 
-// at returns a store at the address, with a client of its own.
+// at returns a store at the address, with its own client.
 func at(tb testing.TB, addr, prefix string) *gcsstore.Store {
 	tb.Helper()
 	return over(tb, service(tb, addr), gcsstore.Options{Prefix: prefix})
@@ -86,7 +86,7 @@ func (o operator) put(name string, content []byte) error {
 	return err
 }
 
-// remove deletes an object. One that is not there is no failure.
+// remove deletes an object. A missing object is not an error.
 func (o operator) remove(name string) error {
 	err := o.c.Objects.Delete(bucket, name).Context(trial.Within(o)).Do()
 	if answer, ok := errors.AsType[*googleapi.Error](err); ok && answer.Code == http.StatusNotFound {

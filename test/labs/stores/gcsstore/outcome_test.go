@@ -14,9 +14,10 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// What Cloud Storage says when one object is written more often than once a
-// second, and what a gateway says before it: the emulator says none of it.
-func TestWhatIsSaidOfAWriteIsTakenForNoMore(t *testing.T) {
+// The answers of Cloud Storage to an object that is written more often than
+// once a second, and of a gateway in front of it. The emulator gives none of
+// these answers.
+func TestAnswersToAWriteAreNotOverrated(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
 	g := &trial.Gateway{Method: http.MethodPost, Body: worded}
@@ -54,7 +55,7 @@ func TestAWriteForWhichNoConnectionIsFreeIsTransient(t *testing.T) {
 
 	// All connections of the client are in use: the only one is a read's whose
 	// answer is held.
-	p := natslab.NewProxy(t, srv.Addr)
+	p := natslab.NewRelay(t, srv.Addr)
 	busy := over(t, service(t, p.Addr(), func(rt http.RoundTripper) http.RoundTripper {
 		rt.(*http.Transport).MaxConnsPerHost = 1 //nolint:errcheck,forcetypeassert // service made it
 		return rt
@@ -77,8 +78,8 @@ func TestAWriteForWhichNoConnectionIsFreeIsTransient(t *testing.T) {
 	trial.Outcome(t, err, store.Transient)
 }
 
-// A client that does not tell of its connections is not believed to have sent
-// nothing.
+// If a client does not report its connections, the store must not conclude that
+// it sent nothing.
 func TestWithoutAnyWordOfTheClientTheOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
@@ -89,7 +90,7 @@ func TestWithoutAnyWordOfTheClientTheOutcomeIsUnknown(t *testing.T) {
 	trial.Outcome(t, err, store.Unknown)
 }
 
-// silent takes no notice of what its caller wants to be told.
+// silent ignores the trace that its caller has set.
 type silent struct{ http.RoundTripper }
 
 func (s silent) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -38,9 +38,9 @@ func newEmulator(tb testing.TB) emulator {
 	return emulator{srv, tb, c}
 }
 
-// Nobody who starts knows of the leader of before, who does not know yet that
-// the bucket is gone. Its age has the candidate wait, also where the bucket did
-// not tell it when it was first asked.
+// A candidate that starts knows nothing of the former leader, which does not
+// know yet that the bucket is gone. The bucket's age makes the candidate wait,
+// even if the bucket's first answer lacked it.
 func TestABucketThatIsMadeAgainHasNoLeaderForALease(t *testing.T) {
 	t.Parallel()
 	srv := newEmulator(t)

@@ -1,6 +1,6 @@
 // Package k8sdiscovery_test judges the leader's entry in Kubernetes on real API
-// servers. There is no kube-proxy: a client is led to the ready endpoints of
-// the Service's slices, as kube-proxy reads them.
+// servers. There is no kube-proxy. Instead, a client uses the ready endpoints
+// of the Service's slices, as kube-proxy reads them.
 package k8sdiscovery_test
 
 import (
@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seed-ff2cb582/leader/discovery"
-	"github.com/seed-ff2cb582/leader/discovery/k8sdiscovery"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sdiscovery"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/internal/announced"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 
 const label = "example.com/leader"
 
-// options are those of the candidate in the pod of its name, in the namespace
-// and for the Service of the group's name, or of a follower, which is in none
-// of its pods.
+// options are the options of the candidate in the pod of its name, in the
+// namespace and for the Service of the group's name, or of a follower, which is
+// in none of its pods.
 func options(group, id, uid string) k8sdiscovery.Options {
 	if id == "" {
 		return k8sdiscovery.Options{Namespace: group, Service: group, PortName: "web"}
@@ -168,7 +168,7 @@ func TestTheLeaderIsFoundInKubernetes(t *testing.T) {
 	t.Run("a withdrawal that is cut short is repeated", func(t *testing.T) { t.Parallel(); c.repeats(t, "cut") })
 	t.Run("the slice belongs to the leader's pod", func(t *testing.T) { t.Parallel(); c.owns(t, "owner") })
 	t.Run("what somebody else has made is left alone", func(t *testing.T) { t.Parallel(); c.leavesOthersAlone(t, "foreign") })
-	t.Run("an error says what the API server said", func(t *testing.T) { t.Parallel(); c.tells(t, "told", "owner") })
+	t.Run("an error contains the API server's answer", func(t *testing.T) { t.Parallel(); c.tells(t, "told", "owner") })
 	announced.Run(t, announced.System{
 		Open: func(tb testing.TB, group, id string, post *announced.Post) discovery.Announcer {
 			return c.open(tb, group, id, post)
@@ -211,7 +211,7 @@ func (c *cluster) labels(t *testing.T, g string) {
 		return a, stands
 	}
 	announce("a", 1, "192.0.2.1:80")
-	announce("b", 2, "[2001:db8::1]:80") // of another family, whose slice has to be made anew
+	announce("b", 2, "[2001:db8::1]:80") // of another family, whose slice has to be made again
 	a, _ := announce("a", 3, "192.0.2.1:80")
 	if err := c.patch(ctx, "/api/v1/namespaces/"+g+"/pods/b", object{"metadata": object{"labels": object{label: "true"}}}); err != nil {
 		t.Fatal(err)
@@ -309,8 +309,8 @@ func (s severed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// A withdrawal leads clients nowhere before it takes the label away. What it
-// did not get to shows in the next look.
+// A withdrawal empties the slice before it takes the label away. If it was cut
+// off before that, the next look finds the label.
 func (c *cluster) repeats(t *testing.T, g string) {
 	t.Helper()
 	ctx := natslab.Within(t)
@@ -347,8 +347,9 @@ func (c *cluster) repeats(t *testing.T, g string) {
 	}
 }
 
-// What happens when the last leader's pod is deleted is for Kubernetes' garbage
-// collector, of which the lab has none: this is what it goes by.
+// When the last leader's pod is deleted, Kubernetes' garbage collector removes
+// the slice. The lab has no collector, so this checks the owner that it goes
+// by.
 func (c *cluster) owns(t *testing.T, g string) {
 	t.Helper()
 	ctx, a := natslab.Within(t), c.open(t, g, "a", nil)
@@ -385,8 +386,8 @@ func (c *cluster) owns(t *testing.T, g string) {
 	}
 }
 
-// Whoever forgot a right, or gave an address that Kubernetes refuses, has to
-// read which.
+// If a right is missing, or Kubernetes refuses an address, the error must name
+// it.
 func (c *cluster) tells(t *testing.T, g, other string) {
 	t.Helper()
 	ctx, own := natslab.Within(t), c.open(t, g, "a", nil)
@@ -402,7 +403,7 @@ func (c *cluster) tells(t *testing.T, g, other string) {
 		"loopback range":                         own.Announce(ctx, discovery.Entry{Group: g, Instance: "a", Term: 1, Correlation: "c", Address: "127.0.0.1:80"}, discovery.Standing{}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
+			t.Errorf("%v does not contain %q", err, want)
 		}
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 )
@@ -26,9 +26,9 @@ func (s stall) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(r)
 }
 
-// The news count as begun when all first watches stand. One that is given up
-// before it does must not be waited for: what may have been missed before is
-// read, and delivered once more, when the news begin.
+// The watch counts as started when all first watches are open. An election that
+// is given up before that must not be waited for: changes that may have been
+// missed before are read, and delivered once more, when the watch starts.
 func abandoned(t *testing.T, srv *kubelab.Server) {
 	config := srv.Admin()
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return stall{rt, "stalled"} })

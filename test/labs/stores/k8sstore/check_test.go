@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -121,7 +121,7 @@ func ends(t *testing.T, srv *kubelab.Server) {
 	rev := trial.Must(t, writing, store.Write{Key: "g", Value: []byte("1")})
 	h := trial.Listen(t, s, "g")
 	h.Value("1")
-	trial.StaysConnected(t, s, 9*time.Second) // longer than a watch stands there
+	trial.StaysConnected(t, s, 9*time.Second) // longer than a watch is open there
 	trial.Must(t, writing, store.Write{Key: "g", Expected: rev, Value: []byte("2")})
 	h.Value("2")
 }

@@ -20,14 +20,14 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A swing is one Lease between a candidate of ours and one of an unmodified
-// client-go.
+// A swing is one Lease between a candidate of this library and one of an
+// unmodified client-go.
 type swing struct {
 	*testing.T
 	name    string
@@ -41,7 +41,7 @@ type swing struct {
 	theirs   bool      // client-go leads: from OnStartedLeading to OnStoppedLeading
 	since    time.Time // when ours was promoted beside it; else zero
 	renewed  time.Time // when client-go began the latest renewal that it knows to be applied; zero: it released, or tried to
-	early    int       // promotions of ours within the lease that this gave
+	early    int       // promotions of this library within the lease that this gave
 	overlaps []time.Duration
 	terms    []uint64
 }
@@ -49,11 +49,11 @@ type swing struct {
 // theirLease is client-go's LeaseDuration.
 const theirLease = time.Second
 
-// A witness is client-go's lock, which tells of its writes: note hears when a
-// renewal began that is known to be applied, and gets the zero time when a
-// release begins. client-go itself tells of the beginning and of the end of its
-// lead, either of which may be late, so that they cannot show whose the Lease
-// was in between.
+// A witness is client-go's lock, which reports its writes: note receives the
+// start of each renewal that is known to be applied, and the zero time when a
+// release begins. client-go itself reports the beginning and the end of its
+// lead, either of which may be late, so that these reports cannot show which
+// side held the Lease in between.
 type witness struct {
 	resourcelock.Interface
 	note func(renewed time.Time)
@@ -117,11 +117,11 @@ func (s *swing) theyLead() bool {
 	return s.theirs
 }
 
-// join starts a candidate of ours. end stops it: as a program that is shut
-// down, which hands over, or as one that is cut off for good.
+// join starts a candidate of this library. end stops it: as a program that is
+// shut down, which hands over, or as a program that is permanently cut off.
 func (s *swing) join() (end func(release bool)) {
 	s.Helper()
-	proxy := natslab.NewProxy(s, s.config.Host[len("https://"):])
+	proxy := natslab.NewRelay(s, s.config.Host[len("https://"):])
 	st := open(s, kubelab.Through(s.config, proxy.Addr()), s.opts)
 	e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
 		Group: s.name, InstanceID: "ours", TTL: 800 * time.Millisecond, HeartbeatInterval: 200 * time.Millisecond,
@@ -149,8 +149,8 @@ func (s *swing) join() (end func(release bool)) {
 	}
 }
 
-// transition holds a promotion of ours against the lease that client-go has,
-// and notes when client-go leads on beside ours all the same.
+// transition compares a promotion of this library with the lease that client-go
+// has, and counts the times when client-go still leads beside it.
 func (s *swing) transition(t leader.Transition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +192,7 @@ func (s *swing) elect(release bool) (end func()) {
 	}
 	var running sync.WaitGroup
 	running.Go(func() {
-		for ctx.Err() == nil { // where the machine stands still it loses its lease, and takes part again
+		for ctx.Err() == nil { // if the machine stalls it loses its lease, and takes part again
 			candidate.Run(ctx)
 		}
 	})
@@ -205,7 +205,7 @@ func (s *swing) elect(release bool) (end func()) {
 // took holds client-go's beginning against ours.
 func (s *swing) took() {
 	if s.weLead() {
-		s.Error("client-go has begun to lead, and ours leads on")
+		s.Error("client-go has started to lead, and this library still leads")
 	}
 	s.mu.Lock()
 	s.theirs = true
@@ -213,8 +213,8 @@ func (s *swing) took() {
 	s.stir()
 }
 
-// left measures how long client-go led beside ours, which had waited for what
-// the Lease says.
+// left measures how long client-go led beside this library, which had waited as
+// long as the Lease requires.
 func (s *swing) left() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,7 +263,7 @@ func coexistence(t *testing.T, srv *kubelab.Server) {
 	for _, o := range overlaps {
 		longest = max(longest, o)
 	}
-	t.Logf("%d times to client-go and back: ours began within its lease %d times; client-go told of its end after ours had begun %d times, by %v at most", *swings, early, len(overlaps), longest)
+	t.Logf("%d times to client-go and back: ours began within its lease %d times; client-go reported its end after ours had started %d times, by %v at most", *swings, early, len(overlaps), longest)
 }
 
 // swing goes to and fro. Each fifth time the leader dies without a word, on
@@ -320,7 +320,7 @@ func lateAnswers(t *testing.T, srv *kubelab.Server) {
 // its renewal was applied whose answer came late.
 func (s *swing) lateAnswer(srv *kubelab.Server, admin *kubectl) bool {
 	direct := s.config
-	proxy := natslab.NewProxy(s, srv.Addr)
+	proxy := natslab.NewRelay(s, srv.Addr)
 	s.config = kubelab.Through(direct, proxy.Addr())
 	resign := s.elect(false)
 	defer resign()

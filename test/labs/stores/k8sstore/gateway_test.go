@@ -14,9 +14,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 )
 
-// A gateway stands between clients and the API server, request by request, as a
-// load balancer or a service mesh does that ends TLS. It knows the
-// administrator's certificate, and whoever reaches it is the administrator.
+// A gateway sits between clients and the API server, request by request, like a
+// load balancer or a service mesh that ends TLS. It has the administrator's
+// certificate, so that every client of it acts as the administrator.
 type gateway struct {
 	server *httptest.Server
 	target string

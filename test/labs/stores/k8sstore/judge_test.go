@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/store/storetest"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
@@ -16,12 +16,12 @@ import (
 )
 
 var caps = storetest.Caps{
-	NoVisible: "a Lease stays when its holder leaves: kubectl shows no HOLDER then, for which there is a test of its own",
+	NoVisible: "a Lease stays when its holder leaves: kubectl shows no HOLDER then, for which there is a separate test",
 	MaxValue:  k8sstore.MaxValue,
 }
 
-// registers are those of a new namespace. Its clients have the configurations
-// in turn.
+// registers are the registers of a new namespace. Its clients have the
+// configurations in turn.
 func registers(tb testing.TB, srv *kubelab.Server, interrupt func() error, configs ...*rest.Config) judge.Registers {
 	tb.Helper()
 	var opened atomic.Int64
@@ -70,8 +70,8 @@ func unharmed(t *testing.T, srv *kubelab.Server) {
 	}))
 }
 
-// What harms nobody else runs on one server, at the same time: it takes longer
-// to start than most of the tests.
+// Tests that do not disturb each other share one server, at the same time: it
+// takes longer to start than most of the tests.
 func TestOnOneServer(t *testing.T) {
 	t.Parallel()
 	srv := kubelab.Start(t)

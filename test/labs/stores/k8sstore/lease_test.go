@@ -17,14 +17,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// What kubectl and dashboards show of a group.
+// The fields that kubectl and dashboards show of a group.
 func wellFormed(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	admin := newKubectl(t, srv, opts.Namespace)
@@ -68,8 +68,8 @@ func wellFormed(t *testing.T, srv *kubelab.Server) {
 	})
 }
 
-// The clocks of a holder's machine and of ours may differ by years: what counts
-// is when its renewal was seen.
+// The clock of a holder's machine may differ by years from the clock here: only
+// the time at which its renewal was seen counts.
 func foreignClocks(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	admin := newKubectl(t, srv, opts.Namespace)
@@ -143,7 +143,7 @@ func prefixes(t *testing.T, srv *kubelab.Server) {
 func clientset(t *testing.T, srv *kubelab.Server) {
 	config := srv.Admin()
 	config.QPS, config.Burst = 0.001, 1
-	client, err := rest.RESTClientFor(coordination(t, config)) // as that of a clientset is made
+	client, err := rest.RESTClientFor(coordination(t, config)) // made like the client of a clientset
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,11 +178,11 @@ func clientset(t *testing.T, srv *kubelab.Server) {
 	}
 }
 
-// A name that is no longer watched before its watch stands keeps nobody
-// waiting, and those that stay are followed.
+// A name that is no longer watched before its watch is open delays nothing, and
+// the remaining names are followed.
 func comeAndGo(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
-	proxy := natslab.NewProxy(t, srv.Addr)
+	proxy := natslab.NewRelay(t, srv.Addr)
 	s := open(t, kubelab.Through(srv.Admin(), proxy.Addr()), opts)
 	proxy.Hold(natslab.ToClient)
 	if _, err := s.Watch(trial.Brief(t), []string{"gone"}, func(store.Entry) {}); store.Classify(err) != store.Transient {

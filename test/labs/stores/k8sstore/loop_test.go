@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/leaderkube"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
@@ -25,11 +25,11 @@ import (
 // A relay is a Lease that loops of client-go hand on, by whatever lock.
 type relay struct {
 	*testing.T
-	leading chan string // who was told to lead
+	leading chan string // the candidate that was ordered to lead
 
 	mu     sync.Mutex
 	active map[string]bool // whose work has not ended
-	beside int             // how often one was told to lead beside them
+	beside int             // how often another was ordered to lead beside it
 }
 
 // run starts a loop. quit ends it as SIGTERM does, and returns when it has
@@ -85,7 +85,7 @@ func loopOverLeases(t *testing.T, srv *kubelab.Server) {
 	namespace := newNamespace(srv)
 	const rounds = 10
 	// Each leader hands over, so nothing waits for these leases, and a machine
-	// that stands still for seconds ends none.
+	// that stalls for seconds ends none.
 	timing := leaderkube.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RetryPeriod: 500 * time.Millisecond}
 	client, err := coordinationclient.NewForConfig(srv.Admin())
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard()) // of client-go's own candidates
-	_ = flag.Set("writes", "20")   // unless the command line says otherwise; a write takes longer here than elsewhere
+	_ = flag.Set("writes", "20")   // a default that the command line overrides; a write takes longer here than elsewhere
 	leaks.Crowd()
 	trial.Main(m)
 }
@@ -40,7 +40,7 @@ func newNamespace(srv *kubelab.Server) string {
 	return srv.Namespace(fmt.Sprintf("n%d", numbers.Add(1)))
 }
 
-// open returns a store with connections of its own that is closed when the test
+// open returns a store with its own connections that is closed when the test
 // ends.
 func open(tb testing.TB, config *rest.Config, opts k8sstore.Options) *k8sstore.Store {
 	tb.Helper()

@@ -19,15 +19,15 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/roll"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A fifth of what client-go's documentation recommends, and a lease of ours
-// that they have to wait out for as long: what k8sstore states in the Lease is
-// our TTL and a tenth, in whole seconds.
+// A fifth of the times that client-go's documentation recommends, and a lease
+// of this library that they have to wait out for as long: k8sstore writes the
+// TTL and a tenth into the Lease, in whole seconds.
 const (
 	oldLease    = 3 * time.Second
 	oldDeadline = 2 * time.Second
@@ -47,7 +47,7 @@ type rollout struct {
 	release bool // client-go's ReleaseOnCancel
 	all     []*roll.Instance
 	old     []*oldInstance
-	paths   map[*roll.Instance]*natslab.Proxy
+	paths   map[*roll.Instance]*natslab.Relay
 
 	mu      sync.Mutex
 	beside  int           // how often ours was promoted while client-go's work went on
@@ -57,11 +57,11 @@ type rollout struct {
 // oldGroup is the name of the Lease.
 const oldGroup = "group"
 
-// TestRollFromClientGo rolls three instances of an unmodified client-go to ours
-// and back, and again, and then cuts off the leader of either side, for which
-// the other waits. It fails if two worked at one instant of which one is ours
-// and the other acts by a lease that it has. What it prints stands in
-// docs/migrating.md.
+// TestRollFromClientGo rolls three instances of an unmodified client-go to this
+// library and back, and again, and then cuts off the leader of either side, for
+// which the other waits. It fails if two worked at one instant, one of this
+// library and the other by a lease that it holds. docs/guides/migrating/client-go.md
+// contains its output.
 func TestRollFromClientGo(t *testing.T) {
 	t.Parallel()
 	srv := kubelab.Start(t)
@@ -72,7 +72,7 @@ func TestRollFromClientGo(t *testing.T) {
 			opts := k8sstore.Options{Namespace: newNamespace(srv)}
 			m := &rollout{
 				T: t, Judge: roll.Keep(t), server: srv, opts: opts, admin: newKubectl(t, srv, opts.Namespace),
-				release: release, paths: map[*roll.Instance]*natslab.Proxy{},
+				release: release, paths: map[*roll.Instance]*natslab.Relay{},
 			}
 			m.toAndFro()
 		})
@@ -109,12 +109,12 @@ func (m *rollout) toAndFro() {
 	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.Logf("ours led beside a lease of client-go's 0 times, and %d times when client-go's work went on after the end of its own, for %v at most", m.beside, m.longest.Round(time.Millisecond))
+	m.Logf("this library led beside a lease of client-go 0 times, and %d times when client-go's work went on after the end of its own lease, for %v at most", m.beside, m.longest.Round(time.Millisecond))
 }
 
-// late has an instance start when another leads, as if it took its time. So the
-// time without a leader is that of those who wait, and not until the first try
-// of one that begins.
+// late starts an instance when another leads, as if it took its time. So the
+// time without a leader is measured for candidates that already wait, and not
+// until the first try of a new one.
 func (m *rollout) late(start func(string) *roll.Instance) func(string) *roll.Instance {
 	return func(name string) *roll.Instance {
 		m.Await("one that is there leads", m.all...)
@@ -122,8 +122,8 @@ func (m *rollout) late(start func(string) *roll.Instance) func(string) *roll.Ins
 	}
 }
 
-// renewed waits until whoever leads has done so for this long, by the Lease's
-// renewals, and so would have been succeeded by those who do not heed them.
+// renewed waits until the leader has led for this long, by the Lease's
+// renewals, and so candidates that ignore renewals would have succeeded it.
 func (m *rollout) renewed(d time.Duration) {
 	var first time.Time
 	natslab.Eventually(m, "the leader renews", func(context.Context) error {
@@ -157,14 +157,14 @@ func (m *rollout) cutOff(all []*roll.Instance, start func(string) *roll.Instance
 	return others
 }
 
-func (m *rollout) add(i *roll.Instance, path *natslab.Proxy) *roll.Instance {
+func (m *rollout) add(i *roll.Instance, path *natslab.Relay) *roll.Instance {
 	m.all, m.paths[i] = append(m.all, i), path
 	return i
 }
 
 // ours starts an instance that elects by this library.
 func (m *rollout) ours(name string) *roll.Instance {
-	path := natslab.NewProxy(m, m.server.Addr)
+	path := natslab.NewRelay(m, m.server.Addr)
 	e, err := leader.NewElectionWithStore(open(m, kubelab.Through(m.server.Admin(), path.Addr()), m.opts), leader.ElectionConfig{
 		Group: oldGroup, InstanceID: name, TTL: newTTL, HeartbeatInterval: newTTL / 4,
 		Hooks: leader.Hooks{Transition: func(t leader.Transition) {
@@ -237,8 +237,8 @@ func (o *oldInstance) beside(since time.Time) {
 	o.since = since
 }
 
-// took is client-go's word that it leads. It comes from a goroutine of its own,
-// and so may come after the word that it does not.
+// took handles client-go's report that it leads. The report comes from a
+// separate goroutine, and so may come after the report that it does not.
 func (o *oldInstance) took(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -258,7 +258,7 @@ func (o *oldInstance) left() (beside time.Duration) {
 
 // theirs starts an instance as before.
 func (m *rollout) theirs(name string) *roll.Instance {
-	path := natslab.NewProxy(m, m.server.Addr)
+	path := natslab.NewRelay(m, m.server.Addr)
 	client, err := coordinationclient.NewForConfig(kubelab.Through(m.server.Admin(), path.Addr()))
 	if err != nil {
 		m.Fatal(err)
@@ -297,7 +297,7 @@ func (m *rollout) theirs(name string) *roll.Instance {
 	m.mu.Unlock()
 	m.Add(o.Instance)
 	running.Go(func() {
-		for ctx.Err() == nil { // where the machine stands still it loses its lease, and takes part again
+		for ctx.Err() == nil { // if the machine stalls it loses its lease, and takes part again
 			loop.Run(ctx)
 		}
 	})

@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// An update with a resourceVersion alone makes a Lease anew that was deleted.
-// With the uid it does not.
+// An update with a resourceVersion alone recreates a deleted Lease. With the
+// uid it does not.
 func deletion(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	admin := newKubectl(t, srv, opts.Namespace)
@@ -39,8 +39,8 @@ func deletion(t *testing.T, srv *kubelab.Server) {
 	}
 }
 
-// The API server, and whatever stands before it, asks for a repetition by
-// Retry-After, and client-go obeys ten times.
+// The API server, or a proxy before it, asks for a repetition by Retry-After,
+// and client-go obeys ten times.
 func retries(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	g := newGateway(t, srv)
@@ -65,8 +65,8 @@ func retries(t *testing.T, srv *kubelab.Server) {
 		{http.StatusInternalServerError, true, store.Unknown},
 		{http.StatusGatewayTimeout, true, store.Unknown},
 		{http.StatusBadGateway, false, store.Unknown},
-		// Pages that are not the API server's say nothing of what became of the
-		// write.
+		// Pages that do not come from the API server leave the outcome of the
+		// write unknown.
 		{http.StatusNotFound, true, store.Unknown},
 		{http.StatusForbidden, true, store.Unknown},
 		{http.StatusConflict, true, store.Unknown},
@@ -90,7 +90,7 @@ func retries(t *testing.T, srv *kubelab.Server) {
 	}
 }
 
-// What stands between may repeat a write whose answer it lost, and hand on the
+// A proxy in between may repeat a write whose answer it lost, and return the
 // answer to the repetition, which is a conflict with the first.
 func repetition(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
@@ -117,7 +117,7 @@ func repetition(t *testing.T, srv *kubelab.Server) {
 	if e := trial.Get(t, s, "g"); e.Revision != later {
 		t.Errorf("%+v", e)
 	}
-	// Where nobody can look what stands there, it may be the write.
+	// If a read is not possible, the record may be the write.
 	g.instead(twice)
 	g.blinded()
 	_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: later, Value: []byte("mine")})
@@ -129,7 +129,7 @@ func repetition(t *testing.T, srv *kubelab.Server) {
 
 // The first request of a connection is held before the handshake.
 func unreachable(t *testing.T, srv *kubelab.Server) {
-	proxy := natslab.NewProxy(t, srv.Addr)
+	proxy := natslab.NewRelay(t, srv.Addr)
 	fresh := open(t, kubelab.Through(srv.Admin(), proxy.Addr()), k8sstore.Options{Namespace: newNamespace(srv)})
 	proxy.Hold(natslab.ToServer)
 	_, err := fresh.CompareAndSwap(trial.Brief(t), store.Write{Key: "g", Expected: 0, Value: []byte("early")})
@@ -137,7 +137,7 @@ func unreachable(t *testing.T, srv *kubelab.Server) {
 	proxy.Resume()
 }
 
-// What is wrong for good says what to do.
+// A permanent error contains the remedy.
 func explained(t *testing.T, srv *kubelab.Server) {
 	_, err := open(t, srv.Admin(), k8sstore.Options{Namespace: "nowhere"}).CompareAndSwap(trial.Within(t), store.Write{Key: "g"})
 	trial.Outcome(t, err, store.Permanent, "kubectl create namespace nowhere")

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/store/storetest"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
@@ -17,9 +17,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// severalServers has clients reach one etcd through two API servers, each of
-// which has a cache of its own. The contract is judged here alone: it holds as
-// well for clients of one server, of which each claim with three has two.
+// severalServers lets clients reach one etcd through two API servers, each of
+// which has its own cache. The contract is judged only here: it holds as well
+// for clients of one server, of which each claim with three has two.
 func severalServers(t *testing.T, srv *kubelab.Server) {
 	other := srv.Another(t)
 	t.Run("Conformance", func(t *testing.T) { conformanceAcross(t, srv, other) })
@@ -28,10 +28,10 @@ func severalServers(t *testing.T, srv *kubelab.Server) {
 
 // conformanceAcross has every second client of a claim reach the other server.
 func conformanceAcross(t *testing.T, servers ...*kubelab.Server) {
-	var proxies []*natslab.Proxy
+	var proxies []*natslab.Relay
 	var configs []*rest.Config
 	for _, srv := range servers {
-		p := natslab.NewProxy(t, srv.Addr)
+		p := natslab.NewRelay(t, srv.Addr)
 		proxies, configs = append(proxies, p), append(configs, kubelab.Through(srv.Admin(), p.Addr()))
 	}
 	storetest.Run(t, func(tb testing.TB) storetest.Harness {
@@ -60,8 +60,8 @@ func electionAcross(t *testing.T, srv, other *kubelab.Server) {
 	follows := func(e leader.Election, id string) func() bool {
 		return func() bool { st := e.Status(); return st.State == leader.StateFollower && st.LeaderID == id }
 	}
-	// Where the machine stands still for a lease the other takes over, rightly,
-	// and gives it back.
+	// If the machine stalls for a lease, the other candidate takes over,
+	// rightly, and gives it back.
 	begins := func() (term uint64) {
 		await("b leads, and a follows", func() bool {
 			if a.IsLeader() {
@@ -88,7 +88,7 @@ func electionAcross(t *testing.T, srv, other *kubelab.Server) {
 		}
 		t.Logf("the leader's API server %s: the other candidate led after %v", name, time.Since(at).Round(time.Millisecond))
 		fault.end()
-		await("each knows who leads, as its own server tells", func() bool {
+		await("each knows the leader, from its own server", func() bool {
 			return a.IsLeader() && follows(b, "a")() || b.IsLeader() && follows(a, "b")()
 		})
 		at = time.Now()

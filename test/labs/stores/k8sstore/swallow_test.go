@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -15,7 +15,7 @@ import (
 // client-go's own wait for 45 s.
 func forgotten(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
-	between := natslab.NewProxy(t, srv.Addr)
+	between := natslab.NewRelay(t, srv.Addr)
 	config := srv.Admin()
 	config.Host = "https://" + between.Addr()
 	s := open(t, config, opts)

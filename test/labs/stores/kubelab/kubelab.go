@@ -1,7 +1,7 @@
 // Package kubelab starts real Kubernetes API servers for the project's tests: a
-// kube-apiserver, with RBAC, and the etcd of package etcdlab, each in a process
-// of its own, without containers. There are no nodes and no controllers: what
-// is in the API is what the test has put there.
+// kube-apiserver, with RBAC, and the etcd of package etcdlab, each in its own
+// process, without containers. There are no nodes and no controllers: the API
+// holds only the objects that the test has put there.
 //
 // Package servers finds the program, and skips or fails a test without it.
 package kubelab
@@ -35,7 +35,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A Server is one kube-apiserver, on an etcd of its own unless it is
+// A Server is one kube-apiserver, on its own etcd unless it is
 // [Server.Another].
 type Server struct {
 	Etcd *etcdlab.Cluster
@@ -52,7 +52,7 @@ type Server struct {
 }
 
 // Start starts a server, and waits until it serves. It is killed when the test
-// ends. Further flags are those of kube-apiserver.
+// ends. Further flags are passed to kube-apiserver.
 func Start(tb testing.TB, flags ...string) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, bin: servers.Need(tb, "kubernetes"), dir: tb.TempDir(), Etcd: etcdlab.Start(tb, 1), flags: flags}
@@ -109,8 +109,8 @@ func (*Server) raw(c *rest.Config) *rest.Config {
 	return c
 }
 
-// Admin returns a configuration with all rights. Each call's has connections of
-// its own.
+// Admin returns a configuration with all rights. Each call returns one with its
+// own connections.
 func (s *Server) Admin() *rest.Config {
 	c := s.Anonymous()
 	// Not by the names of their files, since client-go has goroutines that look
@@ -135,7 +135,7 @@ func (s *Server) Anonymous() *rest.Config {
 }
 
 // Through returns the configuration for a server that is reached by another
-// host:port, such as that of a proxy.
+// host:port, such as a proxy's.
 func Through(c *rest.Config, addr string) *rest.Config {
 	c = rest.CopyConfig(c)
 	c.Host = "https://" + addr
@@ -263,7 +263,7 @@ func (s *Server) Kubeconfig(tb testing.TB, c *rest.Config, namespace string) str
 	return path
 }
 
-// URL is that of a store in a namespace, for a user with all rights.
+// URL is the URL of a store in a namespace, for a user with all rights.
 func (s *Server) URL(tb testing.TB, namespace string) string {
 	tb.Helper()
 	return "k8s://" + namespace + "?kubeconfig=" + url.QueryEscape(s.Kubeconfig(tb, s.Admin(), ""))

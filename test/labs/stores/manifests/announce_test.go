@@ -52,7 +52,7 @@ func announces(t *testing.T, srv *kubelab.Server, c *cluster) {
 	for _, killed := range []struct {
 		*exec.Cmd
 		then []string
-	}{{a, []string{"[2001:db8::2]:8080"}}, {b, nil}} { // a slice of another family is made anew
+	}{{a, []string{"[2001:db8::2]:8080"}}, {b, nil}} { // a slice of another family is made again
 		if err := killed.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,8 @@ func build(t *testing.T, dir string) (program string) {
 	return program
 }
 
-// command is one that was not started yet, with these variables besides.
+// command returns a command that was not started yet, with these additional
+// variables.
 func (p programs) command(env []string, args ...string) *exec.Cmd {
 	p.Helper()
 	cmd := exec.Command(p.program, args...)
@@ -167,7 +168,7 @@ func (p programs) start(line string, args ...string) *exec.Cmd {
 			p.Fatalf("leader %s ended without %q", strings.Join(args, " "), line)
 		}
 	case <-natslab.Within(p).Done():
-		p.Fatalf("leader %s has not said %q", strings.Join(args, " "), line)
+		p.Fatalf("leader %s has not printed %q", strings.Join(args, " "), line)
 	}
 	return cmd
 }

@@ -47,7 +47,7 @@ type cluster struct {
 	applied map[string]bool     // by identity
 }
 
-// identity tells an object from all others of the manifests.
+// identity distinguishes an object from all others of the manifests.
 func identity(o object) string {
 	return text(o, "apiVersion") + " " + text(o, "kind") + " " + text(o, "metadata", "name")
 }
@@ -132,8 +132,8 @@ func (c *cluster) apply(o object, namespace string) error {
 	}
 }
 
-// answered adds what the server said to an error, which the client does not
-// read.
+// answered adds the server's answer to an error, since the client does not read
+// it.
 func answered(result rest.Result) error {
 	body, err := result.Raw()
 	if err != nil {

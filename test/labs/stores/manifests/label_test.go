@@ -19,10 +19,11 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// labels runs the copies of deploy/label, each for a pod of its own, as its
+// labels runs the copies of deploy/label, each for its own pod, as its
 // container has them run and with the rights of its account, and demands that
 // each of the two Services leads to the copy that leads. No kube-proxy and no
-// controller runs: where the first leads to is asked by its own selector.
+// controller runs, so the test applies the selector of the first Service
+// itself.
 func labels(t *testing.T, srv *kubelab.Server, c *cluster) {
 	const namespace = "leader"
 	web := newCopies(t, srv, c, namespace)
@@ -54,7 +55,7 @@ func labels(t *testing.T, srv *kubelab.Server, c *cluster) {
 	})
 }
 
-// copies are those of web, by the names of their pods.
+// copies are the copies of web, by the names of their pods.
 type copies struct {
 	programs
 
@@ -159,7 +160,7 @@ func (w *copies) start() {
 	w.begin(cmd)
 }
 
-// ip is the address of a pod, as far as Kubernetes is told: it refuses that of
+// ip is the address of a pod that Kubernetes is given: it refuses an address of
 // the loopback interface, where the process is.
 func (*copies) ip(pod string) string { return "192.0.2.1" + strings.TrimPrefix(pod, "web-") }
 
@@ -221,7 +222,7 @@ func (w *copies) route(before string) (pod string) {
 	return pod
 }
 
-// asked demands that a copy counts at an address, and says its name.
+// asked demands that a copy counts at an address, and returns its name.
 func asked(ctx context.Context, address, name string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/count", http.NoBody)
 	if err != nil {

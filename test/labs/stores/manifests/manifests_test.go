@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/labs/stores/kubelab"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -90,8 +90,8 @@ func TestOnARealServer(t *testing.T) {
 }
 
 // appliedAll demands that each object of the files below the directories was
-// applied. A file without a kind is none of Kubernetes, and a kustomization is
-// no object.
+// applied. A file without a kind is not for Kubernetes, and a kustomization is
+// not an object.
 func (c *cluster) appliedAll(dirs ...string) {
 	c.Helper()
 	for _, dir := range dirs {

@@ -60,7 +60,8 @@ func rights(t *testing.T, srv *kubelab.Server, c *cluster) {
 }
 
 // rulesOf are a user's rights in a namespace, one line for each kind of object
-// or named object. URLs that are no objects (/version, /api) are left out.
+// or named object. URLs that do not address objects (/version, /api) are left
+// out.
 func rulesOf(t *testing.T, config *rest.Config, namespace string) (all []string) {
 	t.Helper()
 	review, err := json.Marshal(object{

@@ -1,6 +1,6 @@
 // Package mongolab reaches the MongoDB that LEADER_MONGODB_URI names, a replica
-// set whose user may make and drop databases. There is none that a test could
-// start, so that one without it is skipped, and says so.
+// set whose user may make and drop databases. A test cannot start such a
+// server, so that a test without it is skipped with a message.
 package mongolab
 
 import (
@@ -43,7 +43,7 @@ func Start(tb testing.TB) *Lab {
 	return l
 }
 
-// Options are those of clients of the server.
+// Options are the options of clients of the server.
 func (l *Lab) Options() *options.ClientOptions { return options.Client().ApplyURI(l.URI) }
 
 // Client returns a client, which ends with the test.
@@ -92,8 +92,8 @@ func withPort(host string) string {
 }
 
 // Through are options by which a client reaches the server at host:port, such
-// as that of a proxy, and no other member, whatever the server says of itself.
-// primary is the one there, after which its certificate is named.
+// as a proxy, and no other member, whatever topology the server reports.
+// primary is the server there, which its certificate names.
 func (l *Lab) Through(primary, addr string) *options.ClientOptions {
 	opts := l.Options().SetHosts([]string{addr}).SetDirect(true)
 	if opts.TLSConfig != nil && opts.TLSConfig.ServerName == "" {
@@ -111,8 +111,8 @@ func (l *Lab) StoreURL(tb testing.TB) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	// The database of a URI is also where its user is known, unless it says
-	// otherwise.
+	// The database of a URI also authenticates its user, unless the URI names
+	// another.
 	if query := u.Query(); u.User != nil && !query.Has("authSource") {
 		source := strings.Trim(u.Path, "/")
 		if source == "" {

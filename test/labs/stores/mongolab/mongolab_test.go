@@ -7,7 +7,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/labs/stores/mongolab"
 )
 
-// What is made of a URI shows without a server.
+// The parsing of a URI can be tested without a server.
 func TestURIs(t *testing.T) {
 	t.Parallel()
 	for uri, want := range map[string]string{

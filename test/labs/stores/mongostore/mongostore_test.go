@@ -76,7 +76,7 @@ func TestStore(t *testing.T) {
 	}}))
 }
 
-// registers are those of a new collection.
+// registers are the registers of a new collection.
 func (l *lab) registers(tb testing.TB) judge.Registers {
 	tb.Helper()
 	name := l.collection()
@@ -119,14 +119,13 @@ func TestAServerThatOnlySpeaksTheProtocolIsRefused(t *testing.T) {
 	defer s.Close() //nolint:errcheck // nothing is under way
 	_, err = s.Check(trial.Within(t), store.CheckRequest{TTL: time.Minute, Key: "g"})
 	if store.Classify(err) != store.Permanent || !strings.Contains(err.Error(), "ferretdb") {
-		t.Errorf("Check says %v", err)
+		t.Errorf("Check returns %v", err)
 	}
 	// Nor does a write, which is not made by those who did not check.
 	if _, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g"}); store.Classify(err) == store.OK {
 		t.Error("a write is taken")
 	}
-	// This is why. It is no failure where luck has it that none of them win
-	// twice.
+	// This is why. The test does not fail if, by luck, none of them win twice.
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
 		t.Fatal(err)

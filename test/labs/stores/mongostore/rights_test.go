@@ -75,7 +75,7 @@ func streams(n *atomic.Int64) *options.ClientOptions {
 	}})
 }
 
-// The rights are those of the package documentation.
+// The rights are those in the package documentation.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	l := ours(t)
@@ -108,7 +108,7 @@ func TestLeastPrivilege(t *testing.T) {
 	_, err = stranger.CompareAndSwap(trial.Within(t), store.Write{Key: "group", Expected: rev})
 	trial.Outcome(t, err, store.Permanent)
 	if e := trial.Get(t, candidate, "group"); e.Revision != rev {
-		t.Errorf("the register stands at %+v", e)
+		t.Errorf("the register is at %+v", e)
 	}
 
 	db := l.Client(t, may).Database(l.Database)
@@ -125,8 +125,8 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-// Without one of its rights a candidate's claim is refused for good, and
-// without that to change streams it finds changes by looking.
+// Without one of its rights a candidate's claim is refused permanently, and
+// without the right to change streams it finds changes by looking.
 func TestEachRightOfACandidateIsNeeded(t *testing.T) {
 	t.Parallel()
 	l := ours(t)

@@ -40,11 +40,11 @@ func TestCheckFindsNothingWrongWithADurableServer(t *testing.T) {
 	}
 }
 
-// A table's age is the difference of two instants. The server tells them by the
-// clock on the wall, of a zone in which an hour may come twice or be left out,
-// and cuts one of them to whole seconds. Clock and zone of the session are set
-// here.
-func TestATableIsNotToldToBeOlderThanItIs(t *testing.T) {
+// A table's age is the difference of two instants. The server gives them by its
+// wall clock, in a zone where an hour may come twice or be left out, and cuts
+// one of them to whole seconds. The test sets the clock and the zone of the
+// session.
+func TestATableIsNotReportedAsOlderThanItIs(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
 	table := newTable()
@@ -81,7 +81,7 @@ func TestATableIsNotToldToBeOlderThanItIs(t *testing.T) {
 			r, err := trial.Check(t, over(t, db, mysqlstore.Options{Table: table}))
 			// It may have been made at the end of its second.
 			if most := max(c.after-time.Second, 1); err != nil || r.Age <= 0 || r.Age > most {
-				t.Errorf("the table may be %v old, and is told to be %v old, %v", most, r.Age, err)
+				t.Errorf("the table may be %v old, and is reported to be %v old, %v", most, r.Age, err)
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func TestRevisionsGrowAcrossADeletionAndAClockSetBack(t *testing.T) {
 	srv.Exec("UPDATE " + table + " SET revision = revision + 3600000000")
 	ahead := trial.Get(t, s, "a").Revision
 	if ahead < rev+3_600_000_000 {
-		t.Fatalf("the register stands at %d, after %d", ahead, rev)
+		t.Fatalf("the register is at %d, after %d", ahead, rev)
 	}
 	srv.Exec("DELETE FROM " + table)
 	if again := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")}); again <= ahead {
@@ -125,7 +125,7 @@ func TestRevisionsGrowAcrossADeletionAndAClockSetBack(t *testing.T) {
 // A creation that meets a deletion under way draws its revision after it, be it
 // ours or another tool's. With a binlog of rows, as MySQL has by default, a
 // trigger's read takes no lock that it does not ask for.
-func TestARevisionIsDrawnAfterThatOfADeletionUnderWay(t *testing.T) {
+func TestARevisionIsDrawnAfterAConcurrentDeletions(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t, "--binlog-format=ROW")
 	for _, isolation := range []string{"READ-COMMITTED", "REPEATABLE-READ"} {
@@ -133,7 +133,7 @@ func TestARevisionIsDrawnAfterThatOfADeletionUnderWay(t *testing.T) {
 			"a store": func(_ *sql.DB, s *mysqlstore.Store, _ string) error {
 				rev, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Value: []byte("w")})
 				if e := trial.Get(t, s, "a"); err == nil && e.Revision != rev {
-					t.Errorf("acknowledged is revision %d, and the register stands at %d", rev, e.Revision)
+					t.Errorf("acknowledged is revision %d, and the register is at %d", rev, e.Revision)
 				}
 				return err
 			},
@@ -182,7 +182,7 @@ func drawnAfterADeletion(t *testing.T, srv *databases.Server, s *mysqlstore.Stor
 		t.Fatal(err)
 	}
 	if e := trial.Get(t, s, "a"); e.Revision <= ahead {
-		t.Errorf("the record stands at revision %d, and one was deleted at %d", e.Revision, ahead)
+		t.Errorf("the record is at revision %d, and one was deleted at %d", e.Revision, ahead)
 	}
 }
 
@@ -198,12 +198,12 @@ func TestCheckRefusesATableThatDoesNotSuit(t *testing.T) {
 		{"missing", []string{"DROP TABLE T_NAME"}, "", []string{"missing", "mysqlstore.Schema", "Options.Create"}},
 		{"MyISAM", []string{"ALTER TABLE T_NAME ENGINE = MyISAM"}, "", []string{"MyISAM", "InnoDB"}},
 		{"a trigger is gone", []string{"DROP TRIGGER T_NAME_update"}, "", []string{"2 triggers"}},
-		{"no floor", []string{"DROP TABLE T_NAME_floor"}, "", []string{"not complete", "mysqlstore.Schema"}},
+		{"no floor", []string{"DROP TABLE T_NAME_floor"}, "", []string{"incomplete", "mysqlstore.Schema"}},
 		{"a floor without row locks", []string{"ALTER TABLE T_NAME_floor ENGINE = MyISAM"}, "", []string{"T_NAME_floor", "InnoDB"}},
 		{"a view in the floor's place", []string{
 			"CREATE TABLE T_NAME_below AS SELECT * FROM T_NAME_floor", "DROP TABLE T_NAME_floor", "CREATE VIEW T_NAME_floor AS SELECT * FROM T_NAME_below",
 		}, "", []string{"T_NAME_floor", "InnoDB"}},
-		{"not complete", []string{"DELETE FROM T_NAME_floor WHERE id = 2"}, "", []string{"not complete"}},
+		{"incomplete", []string{"DELETE FROM T_NAME_floor WHERE id = 2"}, "", []string{"incomplete"}},
 		{"dirty reads", nil, "?tx_isolation=%27READ-UNCOMMITTED%27", []string{"isolation"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestCheckWarnsOfAServerThatMayForget(t *testing.T) {
 	}
 	for i, word := range []string{"innodb_flush_log_at_trx_commit=2", "sync_binlog=0", "innodb_doublewrite"} {
 		if !strings.Contains(r.Warnings[i], word) {
-			t.Errorf("%q is not told: %s", word, r.Warnings[i])
+			t.Errorf("%q is not reported: %s", word, r.Warnings[i])
 		}
 	}
 }
@@ -245,8 +245,8 @@ func TestCheckWarnsOfAServerWithoutABinlog(t *testing.T) {
 	}
 }
 
-// A failover may end it, so it is for the moment only. The user here has all
-// rights, for whom the server itself would make an exception.
+// A failover may end it, so it is temporary. The user here has all rights, and
+// the server itself would make an exception for it.
 func TestAReadOnlyServerIsRefusedForTheMoment(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
@@ -263,13 +263,13 @@ func TestAReadOnlyServerIsRefusedForTheMoment(t *testing.T) {
 	}
 	srv.Exec("SET GLOBAL read_only = 0")
 	if e := trial.Get(t, s, "a"); e.Revision != rev {
-		t.Errorf("the register stands at %+v", e)
+		t.Errorf("the register is at %+v", e)
 	}
 }
 
 // A connection that the pool kept would go on refusing when another server has
-// become the primary, and is reached by the same name. What a user of few
-// rights writes the server itself refuses.
+// become the primary under the same name. For a user with few rights the server
+// itself refuses writes.
 func TestAConnectionToAServerThatTakesNoWritesIsClosed(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
@@ -339,7 +339,7 @@ func TestAnyNumberMayMakeTheTableAtOnce(t *testing.T) {
 	trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
 }
 
-// The rights are those of the package documentation.
+// The rights are those in the package documentation.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
@@ -389,8 +389,9 @@ func TestLeastPrivilege(t *testing.T) {
 const lacksRights = 1356
 
 // Triggers run with the rights of the user who made them, and use whatever has
-// the name of the second table. One who may create and drop in the database so
-// gets no rights but those on the two tables, if they were made as documented.
+// the name of the second table. A user who may create and drop in the database
+// thus gets no rights except those on the two tables, if they were made as
+// documented.
 func TestTheMakerOfTheTriggersNeedsRightsOnTheTwoTablesAlone(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t, "--log-bin-trust-function-creators=1")

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// url is that of the server for its user with all rights.
+// url is the URL of the server for its user with all rights.
 func url(srv *databases.Server) string { return srv.URL("lab", srv.Addr()) }
 
 func TestStore(t *testing.T) {
@@ -40,7 +40,7 @@ func TestStore(t *testing.T) {
 	}, trial.Flags(judge.Options{Caps: storetest.Caps{MaxValue: 1 << 20}}))
 }
 
-// registers are those of a new table.
+// registers are the registers of a new table.
 func registers(tb testing.TB, srv *databases.Server) judge.Registers {
 	tb.Helper()
 	table := newTable()
@@ -67,7 +67,7 @@ func registers(tb testing.TB, srv *databases.Server) judge.Registers {
 func harness(tb testing.TB, srv *databases.Server, table string) storetest.Harness {
 	tb.Helper()
 	db := srv.DB()
-	way := &cuttable{Proxy: natslab.NewProxy(tb, srv.Addr())}
+	way := &cuttable{Relay: natslab.NewRelay(tb, srv.Addr())}
 	remove := func(key string) error { return exec(db, "DELETE FROM "+table+" WHERE name = ?", key) }
 	return storetest.Harness{
 		Open: func(tb testing.TB) store.Store {
@@ -90,7 +90,7 @@ func harness(tb testing.TB, srv *databases.Server, table string) storetest.Harne
 
 // cuttable is the way of some stores to their server.
 type cuttable struct {
-	*natslab.Proxy
+	*natslab.Relay
 	mu     sync.Mutex
 	stores []*mysqlstore.Store
 }
@@ -101,8 +101,9 @@ func (c *cuttable) add(s *mysqlstore.Store) {
 	c.stores = append(c.stores, s)
 }
 
-// interrupt cuts the way until each store that looks has noticed. A connection
-// that is merely lost is made anew by its pool, and no read meets that.
+// interrupt cuts the connection until each store that looks has noticed. A
+// connection that is merely lost is reopened by its pool, and no read notices
+// it.
 func (c *cuttable) interrupt() {
 	c.Cut()
 	c.mu.Lock()

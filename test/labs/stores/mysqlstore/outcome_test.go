@@ -30,7 +30,8 @@ func TestAWriteForWhichNoConnectionIsFreeIsTransient(t *testing.T) {
 	}
 }
 
-// The driver counts rows that are found, or that are changed, as its flags say.
+// The driver counts rows that are found, or rows that are changed, depending on
+// its flags.
 func TestFlagsOfTheDriverChangeNoOutcome(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
@@ -51,14 +52,14 @@ func TestFlagsOfTheDriverChangeNoOutcome(t *testing.T) {
 			trial.Outcome(t, err, store.Conflict)
 		}
 		if e := trial.Get(t, s, "a"); e.Revision != rev {
-			t.Errorf("%q: the register stands at %d, and %d was acknowledged", flags, e.Revision, rev)
+			t.Errorf("%q: the register is at %d, and %d was acknowledged", flags, e.Revision, rev)
 		}
 	}
 }
 
-// Unless the driver is told to ask the server, its limit is the one of its
-// settings.
-func TestAWriteLargerThanTheDriverSendsIsRefusedForGood(t *testing.T) {
+// The driver applies the limit of its settings, unless these make it ask the
+// server.
+func TestAWriteLargerThanTheDriverSendsIsRefusedPermanently(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
 	table := newTable()
@@ -76,7 +77,7 @@ func TestAWriteLargerThanTheDriverSendsIsRefusedForGood(t *testing.T) {
 	trial.Must(t, s, store.Write{Key: "a", Expected: rev}) // the connection goes on
 }
 
-// What such a session is told is undone when it ends.
+// The server undoes the statements of such a session when it ends.
 func TestASessionThatDoesNotCommitWritesNothing(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)

@@ -19,14 +19,14 @@ import (
 type pair struct {
 	tb               testing.TB
 	primary, replica *databases.Server
-	link             *natslab.Proxy
+	link             *natslab.Relay
 	replicas         int // so many there have been
 }
 
 func newPair(tb testing.TB, settings ...string) *pair {
 	tb.Helper()
 	primary := lab.OwnMariaDB(tb, settings...)
-	link := natslab.NewProxy(tb, primary.Addr())
+	link := natslab.NewRelay(tb, primary.Addr())
 	return &pair{tb: tb, primary: primary, link: link, replicas: 1, replica: lab.Replica(tb, primary, link.Addr(), "--rpl-semi-sync-slave-enabled=1")}
 }
 
@@ -34,7 +34,7 @@ func newPair(tb testing.TB, settings ...string) *pair {
 // its replica.
 func newWaitingPair(tb testing.TB, point string, timeout uint) *pair {
 	tb.Helper()
-	// What the server does when it starts must not wait for a replica.
+	// The server's own writes at its start must not wait for a replica.
 	p := newPair(tb, "--rpl-semi-sync-master-enabled=1", "--rpl-semi-sync-master-wait-point="+point, "--rpl-semi-sync-master-timeout=1")
 	p.awaitWaiting(timeout)
 	return p
@@ -82,8 +82,8 @@ func (p *pair) succeed(r *rand.Rand, lead func(addr string)) {
 	p.awaitWaiting(endless)
 }
 
-// What an asynchronous replica costs: this is why Check says that the store may
-// forget.
+// The cost of an asynchronous replica: because of it Check reports that the
+// store may forget.
 func TestFailoverToAnAsynchronousReplicaForgetsAndIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -102,7 +102,7 @@ func TestFailoverToAnAsynchronousReplicaForgetsAndIsWarnedOf(t *testing.T) {
 	p.failOver()
 	next := open(t, url(p.replica), table)
 	if e := trial.Get(t, next, "a"); e.Revision != rev || string(e.Value) != "held" {
-		t.Fatalf("after the failover the register stands at %+v; revision %d was acknowledged", e, lost)
+		t.Fatalf("after the failover the register is at %+v; revision %d was acknowledged", e, lost)
 	}
 	// Terms are revisions: none may have the number of one that was lost.
 	if again := trial.Must(t, next, store.Write{Key: "a", Expected: rev, Value: []byte("as well")}); again <= lost {
@@ -136,7 +136,7 @@ func TestFailoverToASemiSynchronousReplicaLosesNothing(t *testing.T) {
 	p.failOver()
 	next := open(t, url(p.replica), table)
 	if e := trial.Get(t, next, "a"); e.Revision != known {
-		t.Errorf("after the failover the register stands at %d; %d was acknowledged", e.Revision, known)
+		t.Errorf("after the failover the register is at %d; %d was acknowledged", e.Revision, known)
 	}
 	if again := trial.Must(t, next, store.Write{Key: "gone", Value: []byte("v")}); again <= deleted {
 		t.Errorf("revision %d follows %d, which was deleted before the failover", again, deleted)
@@ -169,7 +169,7 @@ func TestSemiSynchronousReplicationThatForgetsIsWarnedOf(t *testing.T) {
 		}
 		p.failOver()
 		if e := trial.Get(t, open(t, url(p.replica), table), "a"); e.Revision != rev {
-			t.Errorf("after the failover the register stands at %+v; revision %d was acknowledged", e, lost)
+			t.Errorf("after the failover the register is at %+v; revision %d was acknowledged", e, lost)
 		}
 	})
 	t.Run("it shows what it has not acknowledged", func(t *testing.T) {
@@ -201,8 +201,8 @@ func TestSemiSynchronousReplicationThatForgetsIsWarnedOf(t *testing.T) {
 	})
 }
 
-// The replica that is promoted has never heard of the leader, and nor has the
-// candidate that starts there, to whom no replica is shown any more.
+// The promoted replica has never received the leader's record. Neither has the
+// candidate that starts there, which sees no replica any more.
 func TestCoolDownSurvivesAFailoverThatLosesTheLeader(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

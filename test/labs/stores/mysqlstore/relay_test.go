@@ -45,7 +45,7 @@ func (r *severing) answers(client io.Writer, server io.Reader) {
 	}
 }
 
-// A creation costs two answers, of which the first says that it was applied.
+// A creation costs two answers, the first of which reports that it was applied.
 func TestACreationWhoseRevisionIsLostIsUnknown(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
@@ -58,6 +58,6 @@ func TestACreationWhoseRevisionIsLostIsUnknown(t *testing.T) {
 	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Value: []byte("v")})
 	trial.Outcome(t, err, store.Unknown, "revision is not known")
 	if e := trial.Get(t, sound, "a"); string(e.Value) != "v" {
-		t.Errorf("the register stands at %+v", e)
+		t.Errorf("the register is at %+v", e)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/labs/databases"
 )
 
-// at returns a store that makes its table, on a server whose clock stands still
+// at returns a store that makes its table, on a server whose clock is stopped
 // at the instant.
 func at(tb testing.TB, srv *databases.Server, table string, instant time.Time) *mysqlstore.Store {
 	tb.Helper()
@@ -25,7 +25,7 @@ func at(tb testing.TB, srv *databases.Server, table string, instant time.Time) *
 
 // No trigger runs at a TRUNCATE, so that a revision must not be ahead of the
 // clock by which the next record draws its own: the server's.
-func TestRevisionsGrowAcrossATruncateWhateverTheCandidatesClockSays(t *testing.T) {
+func TestRevisionsGrowAcrossATruncateWithAnyCandidateClock(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
 	for name, off := range map[string]time.Duration{"an hour ahead": -time.Hour, "an hour behind": time.Hour} {
@@ -41,7 +41,7 @@ func TestRevisionsGrowAcrossATruncateWhateverTheCandidatesClockSays(t *testing.T
 				rev = next
 			}
 			if e := trial.Get(t, s, "a"); e.Revision != rev {
-				t.Errorf("acknowledged is revision %d, and the register stands at %d", rev, e.Revision)
+				t.Errorf("acknowledged is revision %d, and the register is at %d", rev, e.Revision)
 			}
 			srv.Exec("TRUNCATE TABLE " + table)
 			later := at(t, srv, table, instant.Add(time.Second))
@@ -53,9 +53,9 @@ func TestRevisionsGrowAcrossATruncateWhateverTheCandidatesClockSays(t *testing.T
 }
 
 // The server's clock is set back by an hour, or another server has taken its
-// place: a write that was to have the revision of its former clock gets another,
-// and is no conflict.
-func TestAWriteIsNoConflictWhenTheServersClockIsSetBack(t *testing.T) {
+// place: a write that was to have the revision of its former clock gets
+// another, and must not end as a conflict.
+func TestWriteSucceedsWhenTheServersClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
 	table := newTable()
@@ -67,7 +67,7 @@ func TestAWriteIsNoConflictWhenTheServersClockIsSetBack(t *testing.T) {
 	}
 	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
 	if e := trial.Get(t, s, "a"); e.Revision != rev {
-		t.Fatalf("the register stands at %+v", e)
+		t.Fatalf("the register is at %+v", e)
 	}
 	if _, err := db.ExecContext(trial.Within(t), "SET timestamp = UNIX_TIMESTAMP(NOW(6)) - 3600"); err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
-// A heartbeat has what is watched looked at twice in it; nothing else tells of
-// a change here for an hour.
+// Twice in each heartbeat the store looks at every watched key. Nothing else
+// reports a change here for an hour.
 func TestAHeartbeatPacesTheLooks(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)

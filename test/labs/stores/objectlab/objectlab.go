@@ -1,8 +1,8 @@
-// Package objectlab starts servers of objects for the project's tests, each in
-// a process of its own, without containers: versitygw, which speaks the
-// protocol of Amazon S3, on a directory with extended attributes, and
-// fake-gcs-server, an emulator of Google Cloud Storage, in memory. They can be
-// killed, frozen and started again.
+// Package objectlab starts object servers for the project's tests, each in its
+// own process, without containers: versitygw, which speaks the protocol of
+// Amazon S3, on a directory with extended attributes, and fake-gcs-server, an
+// emulator of Google Cloud Storage, in memory. They can be killed, frozen and
+// started again.
 //
 // Package servers finds the programs, and skips or fails a test without them.
 package objectlab
@@ -42,9 +42,9 @@ type Server struct {
 	process *tethered.Process // nil while it does not run
 }
 
-// StartS3 starts versitygw with an empty directory of its own, in which buckets
-// are directories, and with further flags of its command posix. It is killed
-// when the test ends.
+// StartS3 starts versitygw with a new empty directory, in which buckets are
+// directories, and with further flags of its command posix. It is killed when
+// the test ends.
 func StartS3(tb testing.TB, flags ...string) *Server {
 	tb.Helper()
 	dir := tb.TempDir()

@@ -84,7 +84,7 @@ func TestAWriteWithoutARevisionIsRefused(t *testing.T) {
 	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: rev, Value: []byte("second")})
 	trial.Outcome(t, err, store.Permanent, "trigger")
 	if e := trial.Get(t, s, "a"); e.Revision != rev || string(e.Value) != "first" {
-		t.Errorf("the register stands at %+v", e)
+		t.Errorf("the register is at %+v", e)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestAServerThatTakesNoWritesIsRefusedForTheMoment(t *testing.T) {
 
 // Transactions of the pool's own making change nothing: whatever their
 // isolation, a lost race is not acknowledged.
-func TestIsolationIsNoMatter(t *testing.T) {
+func TestAnyIsolationLevelWorks(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t, "default_transaction_isolation=serializable")
 	table := newTable()

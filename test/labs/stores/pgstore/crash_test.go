@@ -116,8 +116,8 @@ func TestAWriteGivenUpIsNotReadBeforeTheStandbyHasIt(t *testing.T) {
 	})
 }
 
-// overPool and overSQL return stores over pools of the user's own, as NoCancel
-// says that they are made.
+// overPool and overSQL return stores over the user's own pools, made as
+// NoCancel documents.
 func overPool(t *testing.T, url, table string) *pgstore.Store {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url + "&target_session_attrs=read-write")
@@ -155,12 +155,12 @@ func overSQL(t *testing.T, url, table string) *pgstore.Store {
 	return s
 }
 
-// What an asynchronous standby costs: this is why Check says that the store may
-// forget.
+// The cost of an asynchronous standby: because of it Check reports that the
+// store may forget.
 func TestFailoverToAnAsynchronousStandbyForgetsAndIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	primary := lab.OwnPostgreSQL(t)
-	way := natslab.NewProxy(t, primary.Addr())
+	way := natslab.NewRelay(t, primary.Addr())
 	host, port, _ := strings.Cut(way.Addr(), ":")
 	standby := primary.Standby("s1", fmt.Sprintf("primary_conninfo=host=%s port=%s user=lab application_name=s1", host, port))
 	table := newTable()
@@ -196,12 +196,12 @@ func TestFailoverToAnAsynchronousStandbyForgetsAndIsWarnedOf(t *testing.T) {
 	}
 }
 
-// The standby that is promoted has never heard of the leader, and nor has the
-// candidate that starts there, to whom no standby is shown any more.
+// The promoted standby has never received the leader's record. Neither has the
+// candidate that starts there, which sees no standby any more.
 func TestAFailoverThatLosesTheLeaderIsSurvived(t *testing.T) {
 	t.Parallel()
 	primary := lab.OwnPostgreSQL(t)
-	way := natslab.NewProxy(t, primary.Addr())
+	way := natslab.NewRelay(t, primary.Addr())
 	host, port, _ := strings.Cut(way.Addr(), ":")
 	standby := primary.Standby("s1", fmt.Sprintf("primary_conninfo=host=%s port=%s user=lab application_name=s1", host, port))
 	table := newTable()
@@ -219,12 +219,12 @@ func TestAFailoverThatLosesTheLeaderIsSurvived(t *testing.T) {
 	})
 	r, err := trial.Check(t, open(t, standby.DSN("lab"), table))
 	if since := time.Since(before); err != nil || r.Age > since || r.Forgetful || len(r.Warnings) > 0 {
-		t.Errorf("the table is told to be older than the failover, which was less than %v ago: %+v, %v", since, r, err)
+		t.Errorf("the table is reported to be older than the failover, which was less than %v ago: %+v, %v", since, r, err)
 	}
 }
 
-// A crash ends the session that listens, and what was written before another
-// one does is told of by nobody.
+// A crash ends the session that listens, and writes made before another session
+// listens are not notified.
 func TestAWatchOutlivesACrashOfTheServer(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)

@@ -16,13 +16,13 @@ import (
 type synchronousPair struct {
 	tb               testing.TB
 	primary, standby *databases.Server
-	link             *natslab.Proxy // between them
+	link             *natslab.Relay // between them
 }
 
 func newSynchronousPair(tb testing.TB) *synchronousPair {
 	tb.Helper()
 	p := &synchronousPair{tb: tb, primary: lab.OwnPostgreSQL(tb, "wal_sender_timeout=60s")}
-	p.link = natslab.NewProxy(tb, p.primary.Addr())
+	p.link = natslab.NewRelay(tb, p.primary.Addr())
 	p.join()
 	return p
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// deafClock is a time between looks so long that only news tell of a change.
+// deafClock is a time between looks so long that only a notification reports a
+// change.
 const deafClock = time.Hour
 
 // listening waits until a connection of the store listens.
@@ -53,7 +54,7 @@ func TestForeignChangesAreNotified(t *testing.T) {
 	}
 	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: first})
 	trial.Outcome(t, err, store.Conflict)
-	// Whatever it says of the revision.
+	// The revision that it writes does not matter.
 	srv.Exec("UPDATE " + table + " SET revision = 1, value = 'again' WHERE key = 'a'")
 	if again := h.Until("another", func(e store.Entry) bool { return string(e.Value) == "again" }); again.Revision <= e.Revision {
 		t.Errorf("revision %d follows %d", again.Revision, e.Revision)
@@ -78,7 +79,7 @@ func TestForeignChangesAreNotified(t *testing.T) {
 
 // A creation waits for a deletion to be committed. Its session is then stopped,
 // until a rival has created and deleted the key.
-func TestARevisionIsDrawnAfterThoseOfARivalThatCreatedAndDeleted(t *testing.T) {
+func TestARevisionIsDrawnAfterARivalsCreationAndDeletion(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)
 	table := newTable()
@@ -129,7 +130,7 @@ func TestAWatchOutlivesABlackHole(t *testing.T) {
 	srv := lab.OwnPostgreSQL(t)
 	table := newTable()
 	sound := made(t, srv.DSN("lab"), table)
-	p := natslab.NewProxy(t, srv.Addr())
+	p := natslab.NewRelay(t, srv.Addr())
 	s := over(t, poolOf(t, srv.URL("lab", p.Addr())), pgstore.Options{Table: table, Every: deafClock, Timeout: time.Second})
 	h := trial.Listen(t, s, "a")
 	rev := uint64(0)

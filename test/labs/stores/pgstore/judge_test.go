@@ -33,7 +33,7 @@ func TestStore(t *testing.T) {
 	}, trial.Flags(judge.Options{Caps: caps}))
 }
 
-// registers are those of a new table.
+// registers are the registers of a new table.
 func registers(tb testing.TB, srv *databases.Server) judge.Registers {
 	tb.Helper()
 	table := newTable()
@@ -106,8 +106,8 @@ func TestASynchronousPair(t *testing.T) {
 	}, trial.Flags(judge.Options{Cases: []judge.Case{judge.Faults, judge.Outlived}, Keys: 8}))
 }
 
-// What a pool of database/sql does otherwise than pgx' own: it sees an end of a
-// connection when it next reads, and makes the connection again.
+// A pool of database/sql differs from pgx' own pool: it notices the end of a
+// connection when it next reads, and opens the connection again.
 func TestStoreOverDatabaseSQL(t *testing.T) {
 	t.Parallel()
 	judge.Run(t, func(tb testing.TB) judge.Subject {
@@ -120,7 +120,7 @@ func TestStoreOverDatabaseSQL(t *testing.T) {
 				made(tb, srv.DSN("lab"), table)
 				r := judge.Registers{Harness: harness(srv, table)}
 				r.At = func(tb testing.TB, addr string) store.Store { return openSQL(tb, srv.URL("lab", addr), table) }
-				way := natslab.NewProxy(tb, srv.Addr())
+				way := natslab.NewRelay(tb, srv.Addr())
 				r.Open = func(tb testing.TB) store.Store { return r.At(tb, way.Addr()) }
 				r.Interrupt = func() error {
 					way.Cut()

@@ -26,7 +26,7 @@ var tables atomic.Int64
 
 func newTable() string { return fmt.Sprintf("records%d", tables.Add(1)) }
 
-// open opens a store over a pool of its own, made by Open.
+// open opens a store over its own pool, made by Open.
 func open(tb testing.TB, url, table string) *pgstore.Store {
 	tb.Helper()
 	s, err := pgstore.Open(trial.Within(tb), url+"&create=true&table="+table)

@@ -17,7 +17,7 @@ import (
 
 // The server sends the row, which holds the revision, before it commits. Only
 // the message that it is ready again comes after the commit.
-func TestARowIsNoAcknowledgement(t *testing.T) {
+func TestRowInTheAnswerIsNotAnAcknowledgement(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)
 	table := newTable()
@@ -36,8 +36,8 @@ func TestARowIsNoAcknowledgement(t *testing.T) {
 	}
 }
 
-// A pooler that loses the server may end the statement alone, with an error of
-// its own, and the server may have committed before. Here it has.
+// A pooler that loses the server may end the statement alone, with its own
+// error, and the server may have committed before. Here it has.
 func TestAnErrorThatNoServerGivesALostWriteIsUnknown(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)
@@ -166,7 +166,7 @@ func TestAWriteForWhichNoConnectionIsFreeIsTransient(t *testing.T) {
 	}
 }
 
-func TestWhatAPersonMustChangeIsPermanent(t *testing.T) {
+func TestErrorsThatAPersonMustFixArePermanent(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)
 	_, err := pgstore.Open(trial.Within(t), srv.DSN("nobody-of-that-name"))

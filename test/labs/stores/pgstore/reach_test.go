@@ -172,7 +172,7 @@ func TestTriggerFunctionsRefuseAForeignTable(t *testing.T) {
 			before := standing(t, srv, table)
 			refused(t, intruder, a.fire)
 			if after := standing(t, srv, table); after != before {
-				t.Errorf("revision and sequence stand at %v, and did at %v", after, before)
+				t.Errorf("revision and sequence are at %v, and were at %v", after, before)
 			}
 		})
 	}
@@ -188,7 +188,7 @@ func schemaOf(tb testing.TB, table string) string {
 	return text
 }
 
-// mend returns the statements that a warning tells the owner to run.
+// mend returns the statements that a warning asks the owner to run.
 func mend(tb testing.TB, warning string) string {
 	tb.Helper()
 	_, text, found := strings.Cut(warning, "run: ")

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
-// The rights are those of the package documentation.
+// The rights are those in the package documentation.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
-// What made tables before revisions followed the clock, and before trigger
-// functions refused foreign tables.
+// The statements that made tables before revisions followed the clock, and
+// before trigger functions refused foreign tables.
 var (
 	//go:embed testdata/schema-before-clock.sql
 	beforeClock string
@@ -55,7 +55,7 @@ func TestATableOfAnEarlierVersionIsWarnedOfAndBroughtUpToDate(t *testing.T) {
 	trial.FindsNothingWrong(t, over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: table, Create: true}), since)
 	trial.FindsNothingWrong(t, candidate, since)
 	if e := trial.Get(t, candidate, "group"); e.Revision != before || string(e.Value) != "v" {
-		t.Errorf("the record stands at %+v, and was written at revision %d", e, before)
+		t.Errorf("the record is at %+v, and was written at revision %d", e, before)
 	}
 	begun := time.Now()
 	after := trial.Must(t, candidate, store.Write{Key: "group", Expected: before, Value: []byte("w")})

@@ -58,7 +58,8 @@ func TestACandidatesSessionIsReadyForItsFirstWrite(t *testing.T) {
 	made(t, srv.DSN("lab"), table)
 	watches := func(req store.CheckRequest) (*tracer, *pgstore.Store, *trial.Heard) {
 		trace := &tracer{}
-		// One connection, besides that which listens: it does all the rest.
+		// One connection in addition to the one that listens: it does all the
+		// rest.
 		pool := poolOf(t, srv.DSN("lab"), func(c *pgxpool.Config) { c.ConnConfig.Tracer, c.MaxConns = trace, 1 })
 		s := over(t, pool, pgstore.Options{Table: table, Every: 10 * time.Millisecond})
 		if _, err := s.Check(trial.Within(t), req); err != nil {
@@ -81,13 +82,13 @@ func TestACandidatesSessionIsReadyForItsFirstWrite(t *testing.T) {
 	candidate, s, h := watches(store.CheckRequest{TTL: time.Second, Key: "a"})
 	done := candidate.warmings()
 	if len(done) == 0 || slices.ContainsFunc(done, func(s statement) bool { return s.err != nil }) {
-		t.Errorf("before its watch has begun, a candidate's session has run %v", done)
+		t.Errorf("before its watch has started, a candidate's session has run %v", done)
 	}
 	if done := observer.warmings(); len(done) > 0 {
 		t.Errorf("an observer's session has run %v", done)
 	}
 
-	// Nothing is left of it: the first that is told of, and the only row, is a
+	// Nothing is left of it: the first notification, and the only row, is a
 	// write.
 	trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
 	for {

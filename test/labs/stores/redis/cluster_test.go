@@ -62,7 +62,7 @@ func TestConformanceInACluster(t *testing.T) {
 		}
 	}, storetest.Caps{
 		MaxValue:    redisstore.MaxValue,
-		NoVisible:   "Redis has no deletion that keeps a value: the record's first line says that it is one",
+		NoVisible:   "Redis has no deletion that keeps a value: the record's first line marks it",
 		NoInterrupt: "a cluster whose nodes restart is without a state for seconds; one server is interrupted in TestConformance",
 	})
 }
@@ -112,7 +112,7 @@ func TestWriteInAClusterWaitsForTheReplicaOfItsMaster(t *testing.T) {
 	}
 	rev := put(t, st, "reports", 0, "held")
 	if e := trial.Get(t, st, "reports"); e.Revision != rev {
-		t.Errorf("the register stands at %+v", e)
+		t.Errorf("the register is at %+v", e)
 	}
 	replica.Freeze()
 	if _, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: "reports", Expected: rev}); store.Classify(err) != store.Unknown {

@@ -15,8 +15,8 @@ import (
 
 var figures = flag.Int("figures", 0, "how many handovers and round trips to measure; 0: none")
 
-// TestFigures prints what docs/stores.md says of Redis. It judges nothing: the
-// machine may be busy.
+// TestFigures prints the figures of Redis for docs/reference/stores.md. It
+// judges nothing: the machine may be busy.
 func TestFigures(t *testing.T) {
 	if *figures == 0 {
 		t.Skip("nothing is measured without -args -figures=200")
@@ -75,8 +75,7 @@ func timed(n int, f func()) []time.Duration {
 	return all
 }
 
-// elect starts a candidate that has a client of its own, and tells when it
-// leads.
+// elect starts a candidate that has its own client, and reports when it leads.
 func elect(t *testing.T, srv *databases.Redis, id string, led chan<- struct{}) leader.Election {
 	t.Helper()
 	e, err := leader.NewElectionWithStore(over(t, dial(t, srv.Addr()), redisstore.Options{}), leader.ElectionConfig{

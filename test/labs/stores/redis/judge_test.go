@@ -18,7 +18,7 @@ import (
 
 var caps = storetest.Caps{
 	MaxValue:  redisstore.MaxValue,
-	NoVisible: "Redis has no deletion that keeps a value: the record's first line says that it is one",
+	NoVisible: "Redis has no deletion that keeps a value: the record's first line marks it",
 }
 
 // prefixes makes them unique.
@@ -34,7 +34,7 @@ func registers(srv *databases.Redis, opts redisstore.Options, tweaks ...func(*re
 		Harness: storetest.Harness{
 			Open: func(tb testing.TB) store.Store {
 				st := over(tb, dial(tb, srv.Addr()), redisstore.Options{Prefix: opts.Prefix})
-				st.Pace(200 * time.Millisecond) // no news tell of a foreign deletion
+				st.Pace(200 * time.Millisecond) // a foreign deletion causes no notification
 				return st
 			},
 			Delete:    func(key string) error { _, err := srv.Say("DEL", name(key)); return err },

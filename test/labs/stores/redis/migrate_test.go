@@ -35,10 +35,10 @@ type drain struct {
 	release bool              // the old library's ReleaseOnCancel
 }
 
-// TestDrainFromALeaseStore takes three instances from rbroggi's lease to ours
-// as docs/migrating.md says, changes its mind once, goes there, back, and there
-// again, and fails if two worked at one instant of which one is ours. What it
-// prints stands on that page.
+// TestDrainFromALeaseStore takes three instances from rbroggi's lease to this
+// library as docs/guides/migrating/lease-store.md describes, changes its mind once, goes
+// there, back, and there again, and fails if two worked at one instant of which
+// one is this library's. That page contains its output.
 func TestDrainFromALeaseStore(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
@@ -70,7 +70,7 @@ func (d *drain) toAndFro(db int) {
 
 	d.ends(theirs)
 	ours := d.starts(careful)
-	trial.Await(d, "one of ours holds the record, and does not act yet", func() bool { return !d.vacant() })
+	trial.Await(d, "one of this library holds the record, and does not act yet", func() bool { return !d.vacant() })
 	d.ends(ours)
 	d.removes(operator)
 	theirs = d.starts(old)
@@ -153,11 +153,11 @@ type lease struct {
 	Transitions int    `redis:"LeaderTransitions"`
 }
 
-// A candidate of the old library. It does what the sources of that do
-// (rbroggi/leaderelection 427ed2c, rbroggi/redisleasestore 0f5685f), and is not
-// those. No write has a condition, not even the first one: an absent hash reads
-// as a lease without a holder. It is told that it leads by a callback, and that
-// it does not at its end alone; so it works until then.
+// An oldCandidate behaves as the old library's sources do
+// (rbroggi/leaderelection 427ed2c, rbroggi/redisleasestore 0f5685f), but does
+// not run them. No write has a condition, not even the first one: an absent
+// hash reads as a lease without a holder. A callback reports that it leads, and
+// the end of its lead is reported only when it ends, so it works until then.
 type oldCandidate struct {
 	drain *drain
 	rdb   *redis.Client

@@ -27,7 +27,7 @@ func TestStoreOpensByItsURL(t *testing.T) {
 	}
 	direct := over(t, dial(t, srv.Addr(), inDatabase(3)), redisstore.Options{Prefix: "team:"})
 	if e := trial.Get(t, direct, "reports"); e.Revision != rev {
-		t.Errorf("the register stands at %+v", e)
+		t.Errorf("the register is at %+v", e)
 	}
 	for range 2 {
 		if err := st.Close(); err != nil {
@@ -39,7 +39,7 @@ func TestStoreOpensByItsURL(t *testing.T) {
 	}
 }
 
-func TestStoreThatCannotBeOpenedSaysWhy(t *testing.T) {
+func TestOpenReportsWhyItFailed(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
 	gone := databases.StartRedis(t)

@@ -16,13 +16,13 @@ import (
 	"github.com/seed-ff2cb582/leader/test/labs/databases"
 )
 
-// told is how a write ended.
+// told is the outcome of a write.
 type told struct {
 	rev uint64
 	err error
 }
 
-// begin sends a write, and returns where its end is told.
+// begin sends a write, and returns the channel of its outcome.
 func begin(ctx context.Context, st store.Store, w store.Write) <-chan told {
 	end := make(chan told, 1)
 	go func() {
@@ -44,7 +44,7 @@ func ends(t *testing.T, end <-chan told) told {
 	}
 }
 
-// scripts is how many scripts the server was told to execute.
+// scripts is how many scripts the server was ordered to execute.
 func scripts(srv *databases.Redis) (n int64) {
 	_, after, _ := strings.Cut(srv.Must("INFO", "commandstats"), "cmdstat_evalsha:calls=")
 	n, _ = strconv.ParseInt(strings.SplitN(after, ",", 2)[0], 10, 64) // none is not listed
@@ -95,7 +95,7 @@ func TestWriteAbandonedBeforeItLeavesNeverLeaves(t *testing.T) {
 	close(free)
 	_ = st.Close() // waits for the call
 	if e := trial.Get(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), "reports"); e.Revision != 0 {
-		t.Errorf("a write that was told to have had no effect was applied later: %+v", e)
+		t.Errorf("a write that was reported to have had no effect was applied later: %+v", e)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestRefusalsOfTheServerChangeNothing(t *testing.T) {
 	}
 }
 
-func TestForeignContentKeepsWhatItSaysAndItsExpiry(t *testing.T) {
+func TestForeignContentKeepsItsValueAndExpiry(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
 	st := over(t, dial(t, srv.Addr()), redisstore.Options{})
@@ -167,7 +167,7 @@ func TestForeignContentKeepsWhatItSaysAndItsExpiry(t *testing.T) {
 			t.Errorf("%q reads as %+v after revision %d", content, e, held)
 		}
 		if again := trial.Get(t, st, "reports"); again.Revision != e.Revision {
-			t.Errorf("%q stands at revision %d, and then at %d", content, e.Revision, again.Revision)
+			t.Errorf("%q is at revision %d, and then at %d", content, e.Revision, again.Revision)
 		}
 		if left := srv.Must("PTTL", "leader:reports"); left == "-1" {
 			t.Errorf("%q does not expire any more", content)
@@ -184,8 +184,8 @@ func TestForeignContentThatIsAboutToExpireDoes(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
 	rdb := dial(t, srv.Addr())
-	// Time stands still for a script, so that one that begins so meets just
-	// that millisecond.
+	// The clock is stopped during a script, so that a script that begins so
+	// meets just that millisecond.
 	hook := &preface{text: `
 redis.call('SET', KEYS[1], 'foreign', 'PX', 3600000)
 local now = redis.call('PEXPIRETIME', KEYS[1]) - redis.call('PTTL', KEYS[1])

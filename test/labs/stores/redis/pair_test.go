@@ -20,13 +20,13 @@ import (
 type pair struct {
 	tb              testing.TB
 	master, replica *databases.Redis
-	link            *natslab.Proxy
+	link            *natslab.Relay
 }
 
 func newPair(tb testing.TB) *pair {
 	tb.Helper()
 	master := databases.StartRedis(tb, "--repl-diskless-sync-delay", "0")
-	link := natslab.NewProxy(tb, master.Addr())
+	link := natslab.NewRelay(tb, master.Addr())
 	_, port, _ := strings.Cut(link.Addr(), ":")
 	p := &pair{tb: tb, master: master, link: link, replica: databases.StartRedis(tb, "--replicaof", "127.0.0.1", port)}
 	p.joined()
@@ -69,7 +69,7 @@ func (p *pair) succeed(r *rand.Rand, lead func(addr string)) {
 	trial.Rejoin(p.link, p.master.Addr())
 	p.replica.Run()
 	_, port, _ := strings.Cut(p.link.Addr(), ":")
-	p.replica.Must("REPLICAOF", "127.0.0.1", port) // and give up what nobody was told of
+	p.replica.Must("REPLICAOF", "127.0.0.1", port) // and give up the unacknowledged writes
 	p.joined()
 }
 
@@ -86,7 +86,7 @@ func TestFailoverLosesAcknowledgedWrites(t *testing.T) {
 	p.failOver()
 	next := over(t, dial(t, p.replica.Addr()), redisstore.Options{})
 	if e := trial.Get(t, next, "reports"); e.Revision != rev || string(e.Value) != "held" {
-		t.Fatalf("after the failover the register stands at %+v; revision %d was acknowledged", e, lost)
+		t.Fatalf("after the failover the register is at %+v; revision %d was acknowledged", e, lost)
 	}
 	if again := put(t, next, "reports", rev, "acknowledged as well"); again <= rev {
 		t.Errorf("revision %d follows %d", again, rev)
@@ -138,7 +138,7 @@ func TestFailoverKeepsWhatWaitedForTheReplica(t *testing.T) {
 	}
 	p.failOver()
 	if e := trial.Get(t, over(t, dial(t, p.replica.Addr()), redisstore.Options{}), "reports"); e.Revision != known {
-		t.Errorf("after the failover the register stands at %d; %d was acknowledged", e.Revision, known)
+		t.Errorf("after the failover the register is at %d; %d was acknowledged", e.Revision, known)
 	}
 }
 

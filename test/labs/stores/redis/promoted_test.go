@@ -67,7 +67,7 @@ func TestHoleAReplicaThatIsPromotedBesideItsMasterHasALeaderOfItsOwn(t *testing.
 	p.replica.Must("REPLICAOF", "NO", "ONE")
 	leads(t, "new", p.replica.Addr(), redisstore.Options{Fenced: true})
 	if !old.IsLeader() {
-		t.Error("the leader at the old master gave up by itself: doc.go says that it does not")
+		t.Error("the leader at the old master gave up by itself: doc.go documents that it does not")
 	}
 }
 

@@ -96,7 +96,7 @@ func TestCandidateForOneGroupNeedsNoOther(t *testing.T) {
 	}
 }
 
-// Without each of its rights a candidate is told what it lacks.
+// If one of its rights is missing, a candidate gets an error that names it.
 func TestEachRightOfACandidateIsNeeded(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
@@ -129,7 +129,7 @@ func TestEachRightOfACandidateIsNeeded(t *testing.T) {
 	}
 }
 
-// A user that may not write is told so, and nothing is lost.
+// A user that may not write gets an error, and nothing is lost.
 func TestWriteWithoutTheRightIsPermanent(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
@@ -143,9 +143,9 @@ func TestWriteWithoutTheRightIsPermanent(t *testing.T) {
 		}
 	}
 	if e := trial.Get(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), "reports"); e.Revision != rev {
-		t.Errorf("the register stands at %+v", e)
+		t.Errorf("the register is at %+v", e)
 	}
-	// A write that nobody can be told of is a write.
+	// A write that cannot be published is still a write.
 	rights := slices.DeleteFunc(slices.Clone(candidate), func(r string) bool { return r == "+publish" })
 	put(t, over(t, as(t, srv, "mute", rights), redisstore.Options{}), "reports", rev, "unpublished")
 }
@@ -163,7 +163,7 @@ func TestObserverReadsAndNoMore(t *testing.T) {
 	}
 	defer stop()
 	if err := <-present; err != nil {
-		t.Errorf("the present state: %v", err)
+		t.Errorf("the initial state: %v", err)
 	}
 	trial.Await(t, "the subscription", func() bool { return srv.Must("PUBSUB", "NUMPAT") == "1" })
 	rev = put(t, writer, "team.a", rev, "renewed")
@@ -181,8 +181,7 @@ func TestObserverReadsAndNoMore(t *testing.T) {
 	}
 }
 
-// What another tool writes has no revision of its own to those who may not give
-// it one.
+// Another tool's content has no revision for clients that may not give it one.
 func TestObserverHearsOfEachForeignContent(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
@@ -203,7 +202,7 @@ func TestObserverHearsOfEachForeignContent(t *testing.T) {
 			case e := <-heard:
 				last = string(e.Value)
 			case <-ctx.Done():
-				t.Fatalf("the register holds %q, and the watch is not told of it", content)
+				t.Fatalf("the register holds %q, and the watch does not report it", content)
 			}
 		}
 	}

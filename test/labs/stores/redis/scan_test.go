@@ -45,11 +45,11 @@ func TestPresentStateIsCompleteAcrossARestart(t *testing.T) {
 	select {
 	case <-present:
 	case <-trial.Within(t).Done():
-		t.Fatal("the present state is never complete")
+		t.Fatal("the initial state is never complete")
 	}
 	stop()
 	if len(known) != keys {
-		t.Errorf("the present state has %d of %d keys", len(known), keys)
+		t.Errorf("the initial state has %d of %d keys", len(known), keys)
 	}
 	if n := restarts.scans.Load(); n < 2 {
 		t.Errorf("%d commands of SCAN: the test shows nothing", n)

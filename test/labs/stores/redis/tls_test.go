@@ -37,7 +37,7 @@ func startSecured(t *testing.T) secured {
 	return secured{srv, "127.0.0.1:" + port, files}
 }
 
-// url is that of a store there, with the files of a directory.
+// url is the URL of a store there, with the files of a directory.
 func (s secured) url(files string, names ...string) string {
 	query := url.Values{}
 	for _, name := range names {
@@ -65,7 +65,7 @@ func TestConformanceOverTLS(t *testing.T) {
 				}
 				t.Cleanup(func() { _ = st.Close() })
 				if paced, ok := st.(*redisstore.Store); ok {
-					paced.Pace(200 * time.Millisecond) // no news tell of a foreign deletion
+					paced.Pace(200 * time.Millisecond) // a foreign deletion causes no notification
 				}
 				return st
 			},
@@ -76,12 +76,13 @@ func TestConformanceOverTLS(t *testing.T) {
 		}
 	}, storetest.Caps{
 		MaxValue:  redisstore.MaxValue,
-		NoVisible: "Redis has no deletion that keeps a value: the record's first line says that it is one",
+		NoVisible: "Redis has no deletion that keeps a value: the record's first line marks it",
 	})
 }
 
-// No record gets to a server that cannot prove who it is, nor to one that the
-// client cannot prove itself to, and the error says which of both it was.
+// No record gets to a server that cannot prove its identity, nor to a server to
+// which the client cannot prove its own, and the error names which of the two
+// failed.
 func TestTLSProvesBothSides(t *testing.T) {
 	t.Parallel()
 	srv := startSecured(t)
@@ -106,7 +107,7 @@ func TestTLSProvesBothSides(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// The server's word comes when the client's handshake is done (TLS
 			// 1.3), and the end of the connection may overtake it.
-			trial.Await(t, "the error says "+c.says, func() bool {
+			trial.Await(t, "the error contains "+c.says, func() bool {
 				st, err := store.Open(trial.Within(t), c.url, redisstore.Driver())
 				if err == nil {
 					_ = st.Close()

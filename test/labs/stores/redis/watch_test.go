@@ -17,10 +17,10 @@ import (
 
 // A subscription that has become a black hole is noticed, though all else goes
 // on.
-func TestSilentSubscriptionIsMadeAnew(t *testing.T) {
+func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
+	proxy := natslab.NewRelay(t, srv.Addr())
 	var spoilt atomic.Bool // whether new connections go by the proxy
 	rdb := dial(t, srv.Addr(), func(o *redis.Options) {
 		o.PoolSize = 1
@@ -32,7 +32,7 @@ func TestSilentSubscriptionIsMadeAnew(t *testing.T) {
 		}
 	})
 	st := over(t, rdb, redisstore.Options{})
-	rev := put(t, st, "reports", 0, "held") // by the only connection that is no subscription
+	rev := put(t, st, "reports", 0, "held") // by the only connection that is not a subscription
 	spoilt.Store(true)
 	states := make(chan store.ConnState, 16)
 	defer st.OnConnState(func(s store.ConnState) { states <- s })()
@@ -63,8 +63,8 @@ func TestSilentSubscriptionIsMadeAnew(t *testing.T) {
 	}
 }
 
-// What is no record under the prefix is left alone: who watches all keys, or
-// another, hears what there is to hear.
+// A key under the prefix that is not a record is left alone: a watch of all
+// keys, or of another key, still delivers every record.
 func TestAListUnderThePrefixHidesNoRecord(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
@@ -81,7 +81,7 @@ func TestAListUnderThePrefixHidesNoRecord(t *testing.T) {
 		entries <- e
 	}, func(err error) {
 		if err != nil {
-			t.Errorf("the present state: %v", err)
+			t.Errorf("the initial state: %v", err)
 		}
 		entries <- store.Entry{}
 	})
@@ -97,10 +97,10 @@ func TestAListUnderThePrefixHidesNoRecord(t *testing.T) {
 		present = present || e.Key == "reports" && e.Revision == rev
 	}
 	if !present {
-		t.Error("the present state is told to be complete, without the record")
+		t.Error("the initial state is reported as complete, without the record")
 	}
-	// The end of a record, of which nobody is told, is found by looking; so is
-	// that of one which became a list.
+	// The unreported end of a record is found by looking, and so is a record
+	// that became a list.
 	srv.Must("DEL", "leader:lost")
 	srv.Must("RPUSH", "leader:lost", "element")
 	trial.Await(t, "the record's end", gone.Load)

@@ -37,7 +37,7 @@ func altered(change func(http.Header)) func(*s3.Options) {
 	}
 }
 
-// A server to which the condition is never told is like a provider that ignores
+// A server that never receives the condition is like a provider that ignores
 // it.
 func TestAProviderThatIgnoresConditionsIsFoundOut(t *testing.T) {
 	t.Parallel()
@@ -118,7 +118,7 @@ func TestVersionsAreWarnedOfAndTriedAsWell(t *testing.T) {
 	trial.Outcome(t, err, store.Conflict)
 }
 
-// policies are those of the package's documentation, for a prefix.
+// policies are the policies of the package's documentation, for a prefix.
 func policies(candidate, observer string) string {
 	return strings.NewReplacer("CANDIDATE", candidate, "OBSERVER", observer, "BUCKET", bucket).Replace(`{
   "Version": "2012-10-17",
@@ -195,8 +195,8 @@ func TestOrdinaryToolsShowTheRecord(t *testing.T) {
 	}
 }
 
-// A heartbeat has what is watched looked at twice in it; nothing else tells of
-// a change here for an hour.
+// Twice in each heartbeat the store looks at every watched key. Nothing else
+// reports a change here for an hour.
 func TestAHeartbeatPacesTheLooks(t *testing.T) {
 	t.Parallel()
 	srv, c := made(t)
@@ -256,7 +256,7 @@ func backwards(tag string) string {
 	return `"` + string(b) + `"`
 }
 
-func TestOpenSaysWhatIsWrong(t *testing.T) {
+func TestOpenReportsTheFault(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
 	s, err := s3store.Open(trial.Within(t), srv.S3URL(bucket+"/teams/a"))

@@ -27,12 +27,13 @@ func TestStore(t *testing.T) {
 		}
 	}, trial.Flags(judge.Options{Lease: time.Second, Caps: storetest.Caps{
 		MaxValue:  s3store.MaxValue,
-		NoVisible: "a tombstone is an object, as the record was: its first line says what it is",
+		NoVisible: "a tombstone is an object, as the record was: its first line shows which",
 	}}))
 }
 
-// registers are those below a new prefix. The clients have the SDK's usual
-// retries, which would tell a conflict of what the first attempt wrote.
+// registers are the registers below a new prefix. The clients have the SDK's
+// usual retries, which would report a conflict with the write of the first
+// attempt.
 func registers(tb testing.TB, srv *objectlab.Server, c *s3.Client) judge.Registers {
 	tb.Helper()
 	opts := s3store.Options{Prefix: unique("judged") + "/", Every: 20 * time.Millisecond}

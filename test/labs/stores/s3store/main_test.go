@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { trial.Main(m) }
 
-// names makes those of prefixes and keys unique.
+// names makes the names of prefixes and keys unique.
 var names atomic.Int64
 
 func unique(word string) string { return fmt.Sprintf("%s%d", word, names.Add(1)) }
@@ -35,8 +35,8 @@ type user struct{ key, secret string }
 
 func root() user { return user{objectlab.Key, objectlab.Secret} }
 
-// client returns a client with connections of its own, closed when the test
-// ends. Its retries are the usual ones.
+// client returns a client with its own connections, closed when the test ends.
+// Its retries are the usual ones.
 func client(tb testing.TB, addr string, who user, configure ...func(*s3.Options)) *s3.Client {
 	tb.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
@@ -61,7 +61,7 @@ func over(tb testing.TB, c *s3.Client, opts s3store.Options) *s3store.Store {
 	return s
 }
 
-// at returns a store at the address, with a client of its own.
+// at returns a store at the address, with its own client.
 func at(tb testing.TB, addr, prefix string) *s3store.Store {
 	tb.Helper()
 	return over(tb, client(tb, addr, root()), s3store.Options{Prefix: prefix})
@@ -94,7 +94,7 @@ func (o operator) remove(name string) error {
 	return err
 }
 
-// content is that of an object, and is empty if there is none.
+// content is the content of an object, and is empty if there is none.
 func (o operator) content(name string) (string, error) {
 	out, err := o.c.GetObject(trial.Within(o), &s3.GetObjectInput{Bucket: aws.String(bucket), Key: &name})
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// What S3 says when requests for one object meet, or are too many, and what a
-// gateway says before it: versitygw says none of it. S3's manual has a 409
-// repeated, so that it is no conflict: nothing was compared.
-func TestWhatIsSaidOfAWriteIsTakenForNoMore(t *testing.T) {
+// The answers of S3 when requests for one object meet, or are too many, and of
+// a gateway in front of it: versitygw gives none of them. S3's manual asks the
+// client to repeat after a 409, so it is not a conflict: nothing was compared.
+func TestAnswersToAWriteAreNotOverrated(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
 	g := &trial.Gateway{Method: http.MethodPut, Body: func(a trial.Answer) (contentType, text string) {
@@ -63,7 +63,7 @@ func TestAWriteWithoutAConnectionOrCredentialsIsTransient(t *testing.T) {
 
 	// All connections of the client are in use: the only one is a read's whose
 	// answer is held.
-	p := natslab.NewProxy(t, srv.Addr)
+	p := natslab.NewRelay(t, srv.Addr)
 	transport := &http.Transport{MaxConnsPerHost: 1}
 	t.Cleanup(transport.CloseIdleConnections)
 	busy := over(t, client(t, p.Addr(), root(), func(o *s3.Options) { o.HTTPClient = &http.Client{Transport: transport} }), s3store.Options{})
@@ -84,7 +84,7 @@ func TestAWriteWithoutAConnectionOrCredentialsIsTransient(t *testing.T) {
 	p.Resume()
 	trial.Outcome(t, err, store.Transient)
 
-	// There are no credentials to be had.
+	// No credentials are available.
 	nobody := over(t, client(t, srv.Addr, root(), func(o *s3.Options) { o.Credentials = none{} }), s3store.Options{})
 	_, err = nobody.CompareAndSwap(trial.Within(t), write)
 	trial.Outcome(t, err, store.Transient)
@@ -97,8 +97,8 @@ func (none) Retrieve(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{}, errors.New("no credentials")
 }
 
-// A client that does not tell of its connections is not believed to have sent
-// nothing.
+// If a client does not report its connections, the store must not conclude that
+// it sent nothing.
 func TestWithoutAnyWordOfTheClientTheOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
@@ -109,7 +109,7 @@ func TestWithoutAnyWordOfTheClientTheOutcomeIsUnknown(t *testing.T) {
 	trial.Outcome(t, err, store.Unknown)
 }
 
-// silent is a client that takes no notice of what its caller wants to be told.
+// silent is a client that ignores the trace that its caller has set.
 type silent struct{ s3.HTTPClient }
 
 func (c silent) Do(r *http.Request) (*http.Response, error) {

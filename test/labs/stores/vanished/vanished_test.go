@@ -1,6 +1,6 @@
-// Package vanished_test has connections vanish without a word from below the
-// stores whose clients speak HTTP/2, each opened by its URL. What answers is no
-// server of theirs, since it is the transport that is judged.
+// Package vanished_test cuts connections silently below the stores whose
+// clients speak HTTP/2, each opened by its URL. The peer is not a real server
+// of these stores, since only the transport is judged.
 package vanished_test
 
 import (
@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/consul/consulstore"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/consulstore"
 	"github.com/seed-ff2cb582/leader/store/gcsstore"
 	"github.com/seed-ff2cb582/leader/store/s3store"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/relay"

@@ -23,19 +23,19 @@ var Rights = []Right{
 	{"subscribe", republic + ">"},                      // to hear of it
 }
 
-// denied is denied to the candidates besides, so that a server shows which
+// denied is also denied to the candidates, so that a server shows which
 // configuration it has.
 const denied = "fire.denied"
 
-// credentials is the servers' configuration of users. Who says nothing is the
-// lab.
+// credentials is the servers' configuration of users. A client that names no
+// user is the lab.
 func credentials(users ...string) string {
 	users = append(users, `{user: lab, password: lab}`)
 	return "authorization { users: [" + strings.Join(users, ", ") + "] }\nno_auth_user: lab\n" +
 		fmt.Sprintf("accounts { $SYS { users: [{user: %s, password: %s}] } }", system, system)
 }
 
-// candidates are the users of the candidates, of whom one, or all, lack some
+// candidates are the users of the candidates. One of them, or all, lack some
 // rights.
 func (a *Arena) candidates(who string, without ...Right) []string {
 	denials := map[string][]string{}

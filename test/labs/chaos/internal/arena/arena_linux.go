@@ -16,15 +16,15 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// What candidates are told of the servers.
+// Addresses and names that the lab passes to the candidates.
 const (
 	Bucket   = "leaders"
 	Group    = "fire"
 	Password = "fire"
 )
 
-// The users. Each of a round's candidates has one of its own, named as it is,
-// so that one may lack a right which others have.
+// The users. Each candidate of a round has its own user with the candidate's
+// name, so that one candidate may lack a right which others have.
 const (
 	Guest     = "guest" // who joins later
 	Everybody = ""      // all users of candidates
@@ -58,7 +58,7 @@ type Arena struct {
 }
 
 // New starts the servers of a shape, by a command, for some candidates and for
-// guests, and makes the bucket, whose records expire as it is told.
+// guests, and makes the bucket, whose records expire according to e.
 func New(b *Bench, run natslab.Command, s schedule.Shape, e schedule.Expiry, candidates ...string) *Arena {
 	a := &Arena{Bench: b, users: append([]string{Guest}, candidates...), shape: s, expiry: e}
 	if schedule.OnDisk(s) {
@@ -92,11 +92,6 @@ func (a *Arena) Disk() (*Disk, error) { return a.disk, a.noDisk }
 // witness notes what the store stored.
 func (a *Arena) witness(m *nats.Msg) {
 	revision, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
-	var r struct {
-		ID    string `json:"id"`
-		Token string `json:"token"`
-		Term  uint64 `json:"term"`
-	}
 	if err != nil {
 		return
 	}
@@ -106,7 +101,17 @@ func (a *Arena) witness(m *nats.Msg) {
 		a.expired++
 	}
 	a.highest = max(a.highest, revision)
-	if json.Unmarshal(m.Data, &r) != nil {
+	a.note(revision, m.Data)
+}
+
+// note notes a record. a.mu is held.
+func (a *Arena) note(revision uint64, value []byte) {
+	var r struct {
+		ID    string `json:"id"`
+		Token string `json:"token"`
+		Term  uint64 `json:"term"`
+	}
+	if json.Unmarshal(value, &r) != nil {
 		return // a marker, or garbage of the lab's own
 	}
 	token := leader.Term{Token: r.Token}.Correlation()
@@ -151,15 +156,15 @@ func (a *Arena) Heal() {
 }
 
 // Proxies are new ones, one to each server.
-func (a *Arena) Proxies() (ps []*natslab.Proxy) {
+func (a *Arena) Proxies() (ps []*natslab.Relay) {
 	for _, node := range a.Servers.Nodes {
-		ps = append(ps, natslab.NewProxy(a, node.Addr()))
+		ps = append(ps, natslab.NewRelay(a, node.Addr()))
 	}
 	return ps
 }
 
 // URLs returns the addresses of proxies.
-func URLs(ps []*natslab.Proxy) (all []string) {
+func URLs(ps []*natslab.Relay) (all []string) {
 	for _, p := range ps {
 		all = append(all, p.URL())
 	}

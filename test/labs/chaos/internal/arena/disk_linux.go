@@ -48,10 +48,10 @@ func newDisk(backing, mount string) (*Disk, error) {
 	return d, keepFuse()
 }
 
-// keepFuse keeps the descriptors by which file systems are served from the
-// processes that are started later: while one of these had them, the file
-// systems would seem to be served after the end of the lab, and whoever uses
-// them would wait for ever.
+// keepFuse keeps the descriptors that serve the file systems out of the
+// processes that are started later. If one of these had them, the file systems
+// would seem to be served after the end of the lab, and their users would wait
+// for ever.
 func keepFuse() error {
 	const fds = "/proc/self/fd"
 	entries, err := os.ReadDir(fds)
@@ -70,7 +70,7 @@ func keepFuse() error {
 	return nil
 }
 
-// close unmounts it, whoever still has files open.
+// close unmounts it, even if a process still has files open.
 func (d *Disk) close() {
 	_ = unix.Unmount(d.mount, unix.MNT_DETACH)
 	_ = unix.Unmount(d.backing, unix.MNT_DETACH)

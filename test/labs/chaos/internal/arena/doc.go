@@ -1,5 +1,5 @@
-// Package arena has what a round of the fire lab is held on: real servers in
-// processes of their own, the disks under them, what they store and what
-// guarded resources accept. It knows nothing of candidates but what they are
-// told, and nothing of faults but what they take.
+// Package arena provides the surroundings of a fire lab's round: real servers
+// in their own processes, the disks under them, the data that they store and
+// the data that guarded resources accept. It knows only how candidates are
+// configured, and only what faults act on.
 package arena

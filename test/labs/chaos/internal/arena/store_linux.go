@@ -38,19 +38,24 @@ func (a *Arena) MakeBucket(ctx context.Context) error {
 // (measured: it refuses less than a second).
 const markerLife = time.Second
 
-// makeExpiring makes a bucket as `nats kv add --ttl` does: the library makes
-// none whose records expire, and one of its own cannot be given markers later
-// (the server does not take back that purges are denied).
+// makeExpiring makes a bucket as `nats kv add --ttl` does, and with a first
+// sequence as docs/operate/bucket.md demands of buckets that others make: terms
+// are revisions, and go on above those of a bucket that was deleted. The library
+// makes no bucket whose records expire, and a bucket that the library made
+// cannot be given markers later (the server does not take back that purges are
+// denied).
 func (a *Arena) makeExpiring(ctx context.Context, storage jetstream.StorageType) error {
-	cfg := jetstream.KeyValueConfig{
-		Bucket: Bucket, Replicas: a.shape.Nodes, Storage: storage, TTL: a.expiry.MaxAge,
+	cfg := jetstream.StreamConfig{
+		Name: stream, Subjects: []string{stored + ">"}, Replicas: a.shape.Nodes, Storage: storage, MaxAge: a.expiry.MaxAge,
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DenyDelete: true, AllowRollup: true, AllowDirect: true,
+		FirstSeq:  uint64(time.Now().UnixMicro()),
 		RePublish: &jetstream.RePublish{Source: stored + ">", Destination: republic + ">"},
 	}
 	if a.expiry.Markers {
-		cfg.LimitMarkerTTL = markerLife
+		cfg.AllowMsgTTL, cfg.SubjectDeleteMarkerTTL = true, markerLife
 	}
-	_, err := a.js.CreateKeyValue(ctx, cfg)
-	if errors.Is(err, jetstream.ErrBucketExists) {
+	_, err := a.js.CreateStream(ctx, cfg)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return nil // the candidates may have made it
 	}
 	return err
@@ -70,8 +75,8 @@ func Write(ctx context.Context, js jetstream.JetStream) error {
 // DeleteBucket deletes the bucket and all that it knows.
 func (a *Arena) DeleteBucket(ctx context.Context) error { return a.js.DeleteStream(ctx, stream) }
 
-// StreamLeader returns the node that leads the bucket's stream, as the servers
-// tell.
+// StreamLeader returns the node that leads the bucket's stream according to the
+// servers.
 func (a *Arena) StreamLeader(ctx context.Context) (*natslab.Process, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -95,7 +100,7 @@ func (a *Arena) StepDown(ctx context.Context) {
 	_, _ = a.admin.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil) // it may have none now
 }
 
-// State returns what the servers tell of the bucket's stream.
+// State returns the state of the bucket's stream as the servers report it.
 func (a *Arena) State(ctx context.Context) (jetstream.StreamState, error) {
 	s, err := a.js.Stream(ctx, stream)
 	if err != nil {
@@ -113,8 +118,7 @@ func (a *Arena) ServersClock(ctx context.Context) (time.Time, error) {
 	return s.CachedInfo().TimeStamp, nil
 }
 
-// Delete deletes the record as `nats kv del` does, without knowing what stands
-// there.
+// Delete deletes the record as `nats kv del` does, without reading it first.
 func (a *Arena) Delete() {
 	// The servers may be down.
 	_ = a.admin.PublishMsg(&nats.Msg{Subject: stored + Group, Header: nats.Header{"KV-Operation": {"DEL"}}})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/store/quorumstore"
 	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 	"github.com/seed-ff2cb582/leader/test/labs/chaos/internal/history"
 )
@@ -29,10 +32,10 @@ const (
 	stopPatience = 30 * time.Second
 )
 
-// ErrOrphaned means that whoever started the process is gone.
+// ErrOrphaned means that the parent process is gone.
 var ErrOrphaned = errors.New("candidate: the standard input ended")
 
-// Run is the process. It returns when it was told to stop, or with ErrOrphaned.
+// Run is the process. It returns after an order to stop, or with ErrOrphaned.
 func Run(ctx context.Context, in io.Reader) error {
 	orders := json.NewDecoder(in)
 	var spec Spec
@@ -43,10 +46,10 @@ func Run(ctx context.Context, in io.Reader) error {
 	if err := p.prepare(); err != nil {
 		return err
 	}
-	stop := make(chan error, 1+len(p.seats))
+	stop := make(chan error, 1+len(p.contenders))
 	go p.obey(ctx, orders, stop)
 	p.sampled.Go(p.sample)
-	for _, s := range p.seats {
+	for _, s := range p.contenders {
 		go func() {
 			if err := s.start(ctx); err != nil && !errors.Is(err, leader.ErrStopped) {
 				stop <- fmt.Errorf("candidate: start of %s: %w", s.id, err)
@@ -62,20 +65,21 @@ func Run(ctx context.Context, in io.Reader) error {
 
 // A process is a number of candidates.
 type process struct {
-	spec    Spec
-	clock   clock
-	conns   []*nats.Conn
-	seats   []*seat
-	record  *recorder
-	journal *journal
-	ledger  *ledger
-	sick    atomic.Bool
-	over    atomic.Bool // the samples are complete
-	sampled sync.WaitGroup
+	spec       Spec
+	clock      clock
+	conns      []*nats.Conn
+	closers    []func() // of the stores
+	contenders []*contender
+	record     *recorder
+	journal    *journal
+	ledger     *ledger
+	sick       atomic.Bool
+	over       atomic.Bool // the samples are complete
+	sampled    sync.WaitGroup
 }
 
-// A seat is one candidate.
-type seat struct {
+// A contender is one candidate of a process.
+type contender struct {
 	who int
 	id  string
 	p   *process
@@ -92,7 +96,7 @@ type seat struct {
 
 // start starts the candidate. While its user lacks a right it tries again, as a
 // supervisor restarts a program.
-func (s *seat) start(ctx context.Context) error {
+func (s *contender) start(ctx context.Context) error {
 	for {
 		err := s.e.Start(ctx)
 		if !errors.Is(err, nats.ErrPermissionViolation) {
@@ -106,7 +110,7 @@ func (s *seat) start(ctx context.Context) error {
 	}
 }
 
-// health is that of a process, as the lab wants it.
+// health is the health of a process, which the lab sets.
 type health struct{ sick *atomic.Bool }
 
 // Check is HealthChecker's.
@@ -127,30 +131,72 @@ func (p *process) prepare() (err error) {
 	if p.ledger, err = newLedger(p.spec); err != nil {
 		return err
 	}
+	var candidate func(leader.ElectionConfig) (leader.Election, error)
 	for i, id := range p.spec.IDs {
 		if i%perConnection == 0 {
-			nc, err := p.connect()
-			if err != nil {
+			if candidate, err = p.open(); err != nil {
 				return err
 			}
-			p.conns = append(p.conns, nc)
 		}
-		s := &seat{who: i, id: id, p: p}
-		if s.e, err = leader.NewElection(p.conns[len(p.conns)-1], p.config(s)); err != nil {
+		s := &contender{who: i, id: id, p: p}
+		if s.e, err = candidate(p.config(s)); err != nil {
 			return err
 		}
 		s.e.OnPromote(s.promoted)
 		s.e.OnDemote(s.demoted)
-		p.seats = append(p.seats, s)
+		p.contenders = append(p.contenders, s)
 	}
 	return nil
 }
 
-// connect returns a connection as a program should have it that is to outlive
-// everything; its reconnect buffer is that of the default, which delivers
-// writes long after they were given up.
+// open connects to the store, and returns what makes candidates over it.
+func (p *process) open() (func(leader.ElectionConfig) (leader.Election, error), error) {
+	nc, err := p.connect()
+	if err != nil {
+		return nil, err
+	}
+	if len(p.spec.Others) == 0 {
+		return func(cfg leader.ElectionConfig) (leader.Election, error) { return leader.NewElection(nc, cfg) }, nil
+	}
+	q, err := p.quorum(nc)
+	return func(cfg leader.ElectionConfig) (leader.Election, error) {
+		cfg.Bucket, cfg.BucketAutoCreate = "", false // the members have theirs
+		return leader.NewElectionWithStore(q, cfg)
+	}, err
+}
+
+// quorum returns a store over the servers of nc and the others.
+func (p *process) quorum(nc *nats.Conn) (*quorumstore.Store, error) {
+	conns := []*nats.Conn{nc}
+	for _, url := range p.spec.Others {
+		other, err := nats.Connect(url, nats.Name(p.spec.Name), nats.MaxReconnects(-1))
+		if err != nil {
+			return nil, err
+		}
+		p.conns = append(p.conns, other)
+		conns = append(conns, other)
+	}
+	var members []quorumstore.Member
+	for i, nc := range conns {
+		st, err := natsstore.New(nc, p.spec.Bucket, natsstore.Options{Create: &natsstore.BucketConfig{}})
+		if err != nil {
+			return nil, err
+		}
+		p.closers = append(p.closers, st.Close)
+		members = append(members, quorumstore.Member{Name: fmt.Sprint("m", i), Store: st})
+	}
+	q, err := quorumstore.New(members, quorumstore.Options{})
+	if err == nil {
+		p.closers = append(p.closers, func() { _ = q.Close() })
+	}
+	return q, err
+}
+
+// connect returns a connection with the settings of a program that must outlive
+// every fault. Its reconnect buffer has the default size, which delivers writes
+// long after they were given up.
 func (p *process) connect() (*nats.Conn, error) {
-	return nats.Connect(strings.Join(p.spec.URLs, ","),
+	nc, err := nats.Connect(strings.Join(p.spec.URLs, ","),
 		nats.Name(p.spec.Name),
 		nats.UserInfo(p.spec.User, p.spec.Password),
 		nats.RetryOnFailedConnect(true),
@@ -165,9 +211,13 @@ func (p *process) connect() (*nats.Conn, error) {
 		// The default prints to stderr what the lab provokes.
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	)
+	if err == nil {
+		p.conns = append(p.conns, nc)
+	}
+	return nc, err
 }
 
-func (p *process) config(s *seat) leader.ElectionConfig {
+func (p *process) config(s *contender) leader.ElectionConfig {
 	set := p.spec.Settings
 	cfg := leader.ElectionConfig{
 		Bucket: p.spec.Bucket, Group: p.spec.Group, InstanceID: s.id,
@@ -197,7 +247,7 @@ func (p *process) obey(ctx context.Context, orders *json.Decoder, stop chan<- er
 		}
 		switch o {
 		case Resign:
-			for _, s := range p.seats {
+			for _, s := range p.contenders {
 				go func() { _ = s.e.Resign(ctx) }() // who does not lead has nothing to resign
 			}
 		case Sicken, Heal:
@@ -208,17 +258,18 @@ func (p *process) obey(ctx context.Context, orders *json.Decoder, stop chan<- er
 		case Stop:
 			select {
 			case stop <- nil:
-			default: // it was told before
+			default: // already notified
 			}
 		}
 	}
 }
 
-// leave stops all candidates at once, and tells what they leave behind.
+// leave stops all candidates at the same time, and reports what they leave
+// behind.
 func (p *process) leave(ctx context.Context) error {
-	errs := make([]error, len(p.seats))
+	errs := make([]error, len(p.contenders))
 	var all sync.WaitGroup
-	for i, s := range p.seats {
+	for i, s := range p.contenders {
 		all.Go(func() {
 			errs[i] = s.e.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: stopPatience})
 		})
@@ -229,6 +280,9 @@ func (p *process) leave(ctx context.Context) error {
 		event.Error = err.Error()
 	}
 	p.ledger.close()
+	for _, end := range slices.Backward(p.closers) {
+		end()
+	}
 	for _, nc := range p.conns {
 		nc.Close()
 	}
@@ -240,14 +294,14 @@ func (p *process) leave(ctx context.Context) error {
 	return nil
 }
 
-func (s *seat) transition(t leader.Transition) {
+func (s *contender) transition(t leader.Transition) {
 	s.p.journal.add(history.Event{
 		At: s.p.clock.instant(t.At), Who: s.who, Kind: history.EventTransition,
 		To: t.To, Reason: string(t.Reason), Term: t.Term.Number, Correlation: t.Correlation,
 	})
 }
 
-func (s *seat) call(c leader.Call) {
+func (s *contender) call(c leader.Call) {
 	if c.Kind != "acquire" && c.Kind != "release" && c.Kind != "offer" && c.Outcome != store.Unknown {
 		return // renewals and reads are many, and prove nothing more
 	}
@@ -258,7 +312,7 @@ func (s *seat) call(c leader.Call) {
 	})
 }
 
-func (s *seat) note(n leader.Note) {
+func (s *contender) note(n leader.Note) {
 	if n.Kind == leader.NoteResolved {
 		s.p.journal.add(history.Event{At: overlap.Now(), Who: s.who, Kind: history.EventResolved, Call: n.Call, Correlation: n.Correlation})
 	}
@@ -266,7 +320,7 @@ func (s *seat) note(n leader.Note) {
 
 // promoted is OnPromote: it works until the term ends. Its writer goes on for a
 // while longer, as a stale writer.
-func (s *seat) promoted(ctx context.Context, _ string) {
+func (s *contender) promoted(ctx context.Context, _ string) {
 	term, _ := leader.TermFromContext(ctx)
 	over := ctx.Err() != nil
 	s.ctx.Store(&termContext{ctx, term})
@@ -284,7 +338,7 @@ func (s *seat) promoted(ctx context.Context, _ string) {
 }
 
 // demoted is OnDemote: the work takes a moment to stop.
-func (s *seat) demoted() {
+func (s *contender) demoted() {
 	term := s.term.Load()
 	s.p.journal.add(history.Event{At: overlap.Now(), Who: s.who, Kind: history.EventDemoteBegin, Term: term})
 	time.Sleep(rand.N(30 * time.Millisecond)) //nolint:forbidigo // this is the work that stops, not a wait for something

@@ -51,7 +51,7 @@ func TestEqualAnswersAreOneRunAndEachIsInTheFileAtOnce(t *testing.T) {
 	check()
 }
 
-// Whoever started it may be gone: then nobody is left to tell it to stop.
+// If the parent process is gone, nothing is left to order the process to stop.
 func TestACandidateEndsWithItsInput(t *testing.T) {
 	dir := t.TempDir()
 	line, err := json.Marshal(Spec{
@@ -67,7 +67,7 @@ func TestACandidateEndsWithItsInput(t *testing.T) {
 	}
 }
 
-func TestAGoroutineOfTheLibraryIsToldFromOneOfTheLab(t *testing.T) {
+func TestGoroutinesOfTheLibraryAreDistinguishedFromTheLabs(t *testing.T) {
 	for stack, want := range map[string]bool{
 		"goroutine 7\ngithub.com/seed-ff2cb582/leader.(*loop).run(0x1)":                                          true,
 		"goroutine 7\nselect\ncreated by github.com/seed-ff2cb582/leader/store/natsstore.(*hub).start":           true,

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
 
-// What happened a second ago by a clock that is slow happened longer ago.
+// A second by a slow clock is more than a second by the machine's clock.
 func TestInstantsAreOfTheMachinesClock(t *testing.T) {
 	for rate, ago := range map[int]time.Duration{
 		0: time.Second, 1000: time.Second, 500: 2 * time.Second, 2000: time.Second / 2,

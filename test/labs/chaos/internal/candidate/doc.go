@@ -14,9 +14,12 @@ import (
 // input; the orders follow, a JSON string each. The process ends with its
 // input, at once and without a release.
 type Spec struct {
-	Name     string // of the process
-	IDs      []string
-	URLs     []string // of the servers, each behind a proxy
+	Name string // of the process
+	IDs  []string
+	URLs []string // of the servers, each behind a proxy
+	// Others are the URLs of further servers. If there are some, the servers of
+	// URLs and each of these are members of a quorum.
+	Others   []string
 	User     string
 	Password string
 
@@ -24,14 +27,14 @@ type Spec struct {
 	Group    string
 	Settings schedule.Settings
 	CoolDown bool
-	// ClockRate is that of the process's clocks, in thousandths of the
-	// machine's: what package skew was told for it. 0 means the machine's.
+	// ClockRate is the rate of the process's clocks, in thousandths of the
+	// machine's, as given to package skew. 0 means the machine's clock.
 	ClockRate int
 	// DemoteTimeout is how long the release waits for the work.
 	DemoteTimeout time.Duration
 
-	// Ledger is the URL of the guarded resource that speaks HTTP, and Guarded
-	// that of the server with the guarded bucket.
+	// Ledger is the URL of the guarded resource that speaks HTTP. Guarded is
+	// the URL of the server with the guarded bucket.
 	Ledger  string
 	Guarded string
 
@@ -48,10 +51,10 @@ const (
 	RefusedSubject = "refused"
 )
 
-// HeaderProcess says from which process a request to the ledger comes.
+// HeaderProcess names the process that sent a request to the ledger.
 const HeaderProcess = "Chaos-Process"
 
-// An Order is what the lab tells a process.
+// An Order is a command from the lab to a process.
 type Order string
 
 // The orders.
@@ -60,5 +63,5 @@ const (
 	Sicken Order = "sicken" // have the health check fail
 	Heal   Order = "heal"
 	Stop   Order = "stop"   // release, check that nothing is left, and exit
-	Vitals Order = "vitals" // collect garbage, and tell what is used
+	Vitals Order = "vitals" // collect garbage, and report resource use
 )

@@ -24,7 +24,7 @@ func newJournal(path string, c clock) (*journal, error) {
 	return &journal{f: f, clock: c}, nil
 }
 
-// add writes an event. A candidate that cannot tell what it does must not do
+// add writes an event. A candidate that cannot report what it does must not do
 // it.
 func (j *journal) add(e history.Event) {
 	e.Clock = j.clock.reading()

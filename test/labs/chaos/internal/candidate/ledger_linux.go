@@ -122,8 +122,8 @@ func (l *ledger) putAll(ctx context.Context, term leader.Term) {
 	})
 }
 
-// refused reports whether a write was refused as stale. It tells the lab, too,
-// which sees only what is stored.
+// refused reports whether a write was refused as stale. It also reports the
+// refusal to the lab, which otherwise sees only stored writes.
 func (l *ledger) refused(err error) bool {
 	if !errors.Is(err, fence.ErrStale) {
 		return false

@@ -13,15 +13,15 @@ import (
 
 const sampleEvery = time.Millisecond
 
-// sample asks every candidate all the time what it believes. It has a thread of
-// its own, which the kernel wakes: where the runtime did, a process that was
-// stopped would look at all that it has missed before the sampler could see
-// what it believes until then.
+// sample asks every candidate all the time what it believes. It has its own
+// thread, which the kernel wakes. If the runtime woke it, a process that
+// continues after SIGSTOP would catch up on missed events before the sampler
+// could see what it had believed until then.
 func (p *process) sample() {
 	runtime.LockOSThread()
 	pause := unix.NsecToTimespec(int64(sampleEvery))
 	for !p.over.Load() {
-		for _, s := range p.seats {
+		for _, s := range p.contenders {
 			before := overlap.Now()
 			a := s.ask()
 			p.record.add(s.who, a, history.Sample{T0: before, T1: overlap.Now()})
@@ -32,7 +32,7 @@ func (p *process) sample() {
 
 // ask asks once. The order changes from time to time: who is asked first may
 // find out for the others that the term is over.
-func (s *seat) ask() history.Answer {
+func (s *contender) ask() history.Answer {
 	a := history.Answer{Work: s.term.Load()}
 	s.asked++
 	if s.asked%2 == 0 {
@@ -45,10 +45,10 @@ func (s *seat) ask() history.Answer {
 	return a
 }
 
-// askLeader asks IsLeader for itself, since it is a promise of its own: one
-// that says that it leads, and in no term, leads in the one that it led in
-// before.
-func (s *seat) askLeader() uint64 {
+// askLeader asks IsLeader separately, since it makes its own promise. A
+// candidate that claims to lead but names no term leads in the term that it led
+// in before.
+func (s *contender) askLeader() uint64 {
 	term := s.e.Term().Number
 	led := s.ledBefore
 	s.ledBefore = 0
@@ -58,7 +58,7 @@ func (s *seat) askLeader() uint64 {
 	return s.ledBefore
 }
 
-func (s *seat) askContext() uint64 {
+func (s *contender) askContext() uint64 {
 	if c := s.ctx.Load(); c != nil && c.Err() == nil {
 		return c.term.Number
 	}

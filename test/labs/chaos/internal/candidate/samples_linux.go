@@ -11,7 +11,7 @@ import (
 )
 
 // A recorder writes answers to a file that is mapped into memory: see package
-// history. One goroutine uses it.
+// history. Only one goroutine may use it.
 type recorder struct {
 	words   []uint64
 	current []*row // by candidate
@@ -41,8 +41,8 @@ func newRecorder(path string, candidates int) (*recorder, error) {
 	return &recorder{words: words, current: make([]*row, candidates)}, nil
 }
 
-// add takes in one answer. When the file is full it only counts on, which
-// whoever reads it sees.
+// add records one answer. When the file is full it only continues to count, so
+// that a reader of the file notices.
 func (r *recorder) add(who int, a history.Answer, s history.Sample) {
 	c := r.current[who]
 	if c == nil || c.answer != a {

@@ -14,7 +14,7 @@ import (
 // Starve is the argument by which the program is busy loops, and no candidate.
 const Starve = "starve"
 
-// A Load is what a process of busy loops is told, in one line of JSON.
+// A Load configures a process of busy loops, in one line of JSON.
 type Load struct {
 	Threads int
 	CPU     int // on which all of them run

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/labs/chaos/internal/history"
 )
 
-// vitals collects garbage, and tells what the process uses.
+// vitals collects garbage, and reports the resources that the process uses.
 func vitals() history.Vitals {
 	debug.FreeOSMemory() // a full collection
 	runtime.GC()         // what finalizers let go

@@ -15,7 +15,7 @@ func lines(p schedule.Plan) (all []any) {
 	for _, e := range p.Episodes {
 		all = append(all, e.Calm)
 		for _, f := range e.Faults {
-			all = append(all, f.Kind.Name, f.At, f.Length, f.Leader, f.Seat, f.Dice)
+			all = append(all, f.Kind.Name, f.At, f.Length, f.Leader, f.Contender, f.Dice)
 		}
 	}
 	return all
@@ -63,7 +63,7 @@ func TestFaultsByWhichTheStoreForgetsAreDrawnOnlyWhereLeadersCoolDown(t *testing
 
 func TestTheLineThatPlaysAScheduleAgainNamesFaultsThatThereAre(t *testing.T) {
 	for _, k := range Kinds() {
-		if err := Known([]string{k.Name}); err != nil || strings.Contains(k.Name, ",") { // it stands in a list
+		if err := Known([]string{k.Name}); err != nil || strings.Contains(k.Name, ",") { // it is an element of a list
 			t.Errorf("%q: %v", k.Name, err)
 		}
 	}

@@ -60,7 +60,7 @@ func Do(r *round.Round, f schedule.Fault) {
 func Known(names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(k kind) bool { return k.Name == name }) {
-			return fmt.Errorf("there is no fault %q; they are listed in docs/chaos.md", name)
+			return fmt.Errorf("there is no fault %q; they are listed in docs/evidence/chaos.md", name)
 		}
 	}
 	return nil

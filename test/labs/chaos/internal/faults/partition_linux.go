@@ -34,9 +34,9 @@ func partition(r *round.Round, f schedule.Fault) {
 	if alone == other {
 		other = r.Servers.Nodes[1]
 	}
-	cut := (*natslab.Proxy).Cut
+	cut := (*natslab.Relay).Cut
 	if rng.IntN(2) == 0 {
-		cut = func(p *natslab.Proxy) { p.Hold(natslab.ToServer, natslab.ToClient) }
+		cut = func(p *natslab.Relay) { p.Hold(natslab.ToServer, natslab.ToClient) }
 	}
 	inside, outside := r.Client(alone), r.Client(other)
 	defer inside.Close()

@@ -63,7 +63,7 @@ var serverKinds = []kind{
 			r.Sleep(f.Length / 3)
 		}
 		// A candidate that has seen nothing else would leave it alone for an
-		// hour (docs/protocol.md, rule 7).
+		// hour (docs/reference/protocol.md, rule 7).
 		r.Delete()
 	})},
 	{hiding(atServers("bucket deleted", "the bucket is deleted, and made again by the candidates or by us", schedule.Forgetful)), counted(func(r *round.Round, f schedule.Fault) {
@@ -93,7 +93,7 @@ var serverKinds = []kind{
 	{atServers("rights withdrawn", "the candidates may not do one or two of these, and then all of them again: write the record, read it, hear of it", schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
 		withdraw(r, f, arena.Everybody)
 	})},
-	{atServers("rights withdrawn from one", "the same, of one candidate", schedule.Everywhere), atSeat(func(r *round.Round, s *round.Seat, f schedule.Fault) {
+	{atServers("rights withdrawn from one", "the same, of one candidate", schedule.Everywhere), atContender(func(r *round.Round, s *round.Contender, f schedule.Fault) {
 		withdraw(r, f, s.ID)
 	})},
 	{atServers("herd", fmt.Sprintf("%d candidates join at once, and leave at once", crowd), schedule.Everywhere), counted(func(r *round.Round, f schedule.Fault) {
@@ -138,8 +138,8 @@ func count(r *round.Round, f schedule.Fault) {
 	r.Count(func(c *results.Counts) { c.Did(f.Kind.Name) })
 }
 
-// onDisk is for kinds that are done to a disk, and counts one as skipped where
-// the servers' files are on no disk of ours.
+// onDisk is for kinds that act on a disk. It counts a fault as skipped if the
+// servers' files are not on a disk of the lab.
 func onDisk(do func(*round.Round, schedule.Fault, *arena.Disk)) func(*round.Round, schedule.Fault) {
 	return func(r *round.Round, f schedule.Fault) {
 		d, err := r.Disk()
@@ -211,9 +211,10 @@ func lose(r *round.Round, f schedule.Fault, nodes ...*natslab.Process) {
 	count(r, f)
 }
 
-// lastSequence returns that of the bucket, as soon as the servers tell it.
+// lastSequence returns the bucket's last sequence, as soon as the servers
+// report it.
 func lastSequence(r *round.Round) (last uint64) {
-	r.Eventually("the servers tell the bucket's last sequence", round.Healing, func(ctx context.Context) error {
+	r.Eventually("the servers report the bucket's last sequence", round.Healing, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		state, err := r.State(ctx)

@@ -17,7 +17,7 @@ import (
 const rivals = 16
 
 var starvingKinds = []kind{
-	{at("throttle", "the process runs for a tenth of the time only (SIGSTOP and SIGCONT, in turns of 20 to 200 ms)"), atSeat(func(r *round.Round, s *round.Seat, f schedule.Fault) {
+	{at("throttle", "the process runs for a tenth of the time only (SIGSTOP and SIGCONT, in turns of 20 to 200 ms)"), atContender(func(r *round.Round, s *round.Contender, f schedule.Fault) {
 		p, rng := s.Process(), f.RNG()
 		for end := time.Now().Add(2 * f.Length); time.Now().Before(end) && !r.Done(); {
 			turn := schedule.Between(rng, 20*time.Millisecond, 200*time.Millisecond)
@@ -27,13 +27,13 @@ var starvingKinds = []kind{
 			r.Sleep(turn / 10)
 		}
 	})},
-	{at("starve", fmt.Sprintf("the process shares one processor with %d busy loops", rivals)), atSeat(starve)},
+	{at("starve", fmt.Sprintf("the process shares one processor with %d busy loops", rivals)), atContender(starve)},
 }
 
 // starve has a candidate compete for a processor for twice the fault's length.
 // It counts only if the process was ready to run, and waited for the processor,
 // for a tenth of that.
-func starve(r *round.Round, s *round.Seat, f schedule.Fault) {
+func starve(r *round.Round, s *round.Contender, f schedule.Fault) {
 	p := s.Process()
 	before, all, err := process.Affinity()
 	r.Check(err)

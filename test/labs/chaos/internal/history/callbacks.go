@@ -64,7 +64,7 @@ func (c *callbacks) begin(e Event) {
 const stall = 100_000_000 // ns
 
 // stalled reports whether the process did not run in the second before an
-// instant, as far as its samples tell.
+// instant, as far as its samples show.
 func (c *callbacks) stalled(at int64) bool {
 	last := int64(0)
 	for _, r := range c.p.Runs {
@@ -80,7 +80,7 @@ func (c *callbacks) stalled(at int64) bool {
 		}
 		last = r.Last.T1
 	}
-	return last != 0 && at-last >= stall // it stood still until now
+	return last != 0 && at-last >= stall // it was stopped until now
 }
 
 // workFirst is G4: a release leaves when the callbacks of its term have

@@ -21,8 +21,8 @@ const (
 	EventVitals       = "vitals"
 )
 
-// An Event is something that a candidate tells. It is written to a file at
-// once, so that it survives the process.
+// An Event is something that a candidate reports. It is written to a file
+// immediately, so that it survives the process.
 type Event struct {
 	At   int64  `json:"at"`
 	Who  int    `json:"who"`

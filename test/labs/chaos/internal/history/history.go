@@ -4,8 +4,8 @@ import "time"
 
 // A Process is what one process of candidates left behind.
 type Process struct {
-	// Name tells it from every other of the round, also from those that ran
-	// under the same InstanceIDs before.
+	// Name distinguishes it from every other process of the round, also from
+	// those that ran under the same InstanceIDs before.
 	Name   string
 	IDs    []string // the candidates
 	Runs   []Run
@@ -18,7 +18,7 @@ type Process struct {
 }
 
 // MeasuredRate returns at which rate the process's clocks ran, in thousandths
-// of the machine's, as far as its events tell; ok means that they span long
+// of the machine's, as far as its events show. ok means that they span long
 // enough.
 func (p Process) MeasuredRate() (rate float64, ok bool) {
 	if len(p.Events) == 0 {
@@ -44,7 +44,7 @@ type Stored struct {
 	Revision uint64
 	ID       string // the holder; empty in a vacancy
 	Token    string // a short hash of it, as Event.Correlation
-	Term     uint64 // the term of the record; that of a claim is its own revision
+	Term     uint64 // the term of the record; the term of a claim is the claim's revision
 }
 
 // A Wait is the time after a fault until somebody leads.
@@ -89,12 +89,13 @@ type Round struct {
 	ServersClock [2]ServerReading
 	// Forgot are the times in which the store lost writes that it had
 	// acknowledged, because the lab made it. Terms before and after are not
-	// compared (docs/protocol.md, A1 and A2), and that is all that is excused.
+	// compared (docs/reference/protocol.md, A1 and A2), and that is all that is excused.
 	Forgot []Sample
 	// Settle is for how long a claim of before may still be promoted, at the
 	// most.
 	Settle time.Duration
-	// DemoteTimeout is that of the candidates, on the fastest of their clocks.
+	// DemoteTimeout is the candidates' DemoteTimeout, on the fastest of their
+	// clocks.
 	DemoteTimeout time.Duration
 }
 

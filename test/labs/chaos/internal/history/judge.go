@@ -9,7 +9,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/overlap"
 )
 
-// A Violation is a guarantee of docs/protocol.md that did not hold.
+// A Violation is a guarantee of docs/reference/protocol.md that did not hold.
 type Violation struct {
 	Guarantee string // G1 to G8
 	Text      string
@@ -47,7 +47,7 @@ func (j *judge) condemn(guarantee, format string, args ...any) {
 	j.found = append(j.found, Violation{guarantee, fmt.Sprintf(format, args...)})
 }
 
-// A track is one of the ways in which a candidate says that it leads.
+// A track is one of the ways in which a candidate reports that it leads.
 type track string
 
 const (
@@ -55,14 +55,14 @@ const (
 	trackContext track = "the term's context"
 )
 
-// A leadership is the time in which a candidate said without a break that it
-// leads in a term.
+// A leadership is the time in which a candidate reported without a break that
+// it leads in a term.
 type leadership struct {
 	process string
 	id      string
 	track   track
 	term    uint64
-	first   Sample // that said so
+	first   Sample // that reported it
 	last    Sample
 }
 
@@ -145,7 +145,7 @@ func (j *judge) oneLeader() {
 	}
 }
 
-// termsGrow is G2: no term begins after a later one has begun, and no two
+// termsGrow is G2: no term starts after a later one has started, and no two
 // candidates lead in one term.
 func (j *judge) termsGrow() {
 	byAge := map[int][]leadership{}
@@ -155,8 +155,8 @@ func (j *judge) termsGrow() {
 		}
 	}
 	for _, terms := range byAge {
-		// A leadership is compared with that of a later term that was first
-		// seen earliest.
+		// A leadership is compared with the leadership of a later term that was
+		// first seen earliest.
 		slices.SortStableFunc(terms, func(a, b leadership) int { return cmp.Compare(b.term, a.term) })
 		var earliest *leadership
 		for i, r := range terms {
@@ -164,7 +164,7 @@ func (j *judge) termsGrow() {
 				j.condemn("G2", "one term, two leaders: %v, and %v", terms[i-1], r)
 			}
 			if earliest != nil && earliest.term > r.term && earliest.first.T1 < r.first.T0 {
-				j.condemn("G2", "after a later term had begun: %v, after %v", r, *earliest)
+				j.condemn("G2", "after a later term had started: %v, after %v", r, *earliest)
 			}
 			if earliest == nil || r.first.T1 < earliest.first.T1 {
 				earliest = &terms[i]
@@ -173,8 +173,8 @@ func (j *judge) termsGrow() {
 	}
 }
 
-// age tells between which two losses of the store a leadership began, unless
-// that cannot be told: a claim may be promoted a while after it was stored.
+// age returns between which two losses of the store a leadership began, unless
+// this is unknown: a claim may be promoted a while after it was stored.
 func (j *judge) age(r leadership) (age int, ok bool) {
 	for _, f := range j.round.Forgot {
 		if r.first.T1 >= f.T0 && r.first.T0 <= f.T1+int64(j.round.Settle) {
@@ -240,7 +240,8 @@ func (j *judge) notStranded() {
 	}
 }
 
-// honest is G6: who leads in a term has stored it, as the store itself tells.
+// honest is G6: a candidate that leads in a term has stored it, according to
+// the store itself.
 func (j *judge) honest() {
 	claims := map[uint64][]Stored{}
 	for _, s := range j.round.Stored {
@@ -275,8 +276,8 @@ func (j *judge) fenced() {
 	}
 }
 
-// end is the rest of G5 and G7: a process ends when it is told to, and leaves
-// nothing behind.
+// end is the rest of G5 and G7: a process ends when it is ordered to, and
+// leaves nothing behind.
 func (j *judge) end(p Process) {
 	if p.Died != "" {
 		j.condemn("G7", "%s ended by itself: %s", p.Name, p.Died)

@@ -13,7 +13,7 @@ import (
 
 const ms = int64(time.Millisecond)
 
-// A story tells a history of two processes, a and b, in milliseconds.
+// A story is a history of two processes, a and b, in milliseconds.
 type story struct{ round history.Round }
 
 func tell() *story {
@@ -28,8 +28,8 @@ func (s *story) process(id string) *history.Process {
 	return &s.round.Processes[map[string]int{"a": 0, "b": 1}[id]]
 }
 
-// says has a candidate give one answer from one instant to another, each sample
-// of which takes a millisecond.
+// says lets a candidate give one answer from one instant to another, each
+// sample of which takes a millisecond.
 func (s *story) says(id string, a history.Answer, from, to int64) {
 	p := s.process(id)
 	p.Runs = append(p.Runs, history.Run{
@@ -129,14 +129,14 @@ func TestABadHistoryIsCondemned(t *testing.T) {
 			s.says("a", history.Answer{Leader: 40, Work: 40}, 9000, 9100)
 			s.says("b", history.Answer{Leader: 41}, 7000, 7100)
 		}},
-		"a term goes back": {"G2", "after a later term had begun", func(s *story) {
+		"a term goes back": {"G2", "after a later term had started", func(s *story) {
 			s.says("b", history.Answer{Leader: 25}, 6000, 6100)
 		}},
 		"one term for two": {"G2", "one term, two leaders", func(s *story) {
 			s.says("a", history.Answer{Leader: 40}, 6000, 6100)
 			s.says("b", history.Answer{Leader: 40}, 6200, 6300)
 		}},
-		"a term goes back long after the store forgot": {"G2", "after a later term had begun", func(s *story) {
+		"a term goes back long after the store forgot": {"G2", "after a later term had started", func(s *story) {
 			s.round.Forgot, s.round.Settle = []history.Sample{{T0: 100 * ms, T1: 200 * ms}}, 100*time.Millisecond
 			s.says("b", history.Answer{Leader: 25}, 6000, 6100)
 		}},
@@ -243,8 +243,8 @@ func TestABadHistoryIsCondemned(t *testing.T) {
 				t.Errorf("want %s with %q, found %v", c.guarantee, c.says, found)
 			}
 			for _, v := range found {
-				// A term of one's own that is not told in full may break the
-				// order of callbacks, nothing else.
+				// A candidate's own term that is recorded only in part may
+				// break the order of callbacks, nothing else.
 				if v.Guarantee != c.guarantee {
 					t.Errorf("condemned for %v too", v)
 				}
@@ -253,8 +253,9 @@ func TestABadHistoryIsCondemned(t *testing.T) {
 	}
 }
 
-// What is allowed must not be condemned, however strange it looks.
-func TestWhatTheProtocolAllowsIsNotCondemned(t *testing.T) {
+// A history that the protocol allows must not be condemned, however strange it
+// looks.
+func TestAllowedHistoriesAreNotCondemned(t *testing.T) {
 	for name, tell := range map[string]func(*story){
 		"a process stopped in the middle of its first and of its last sample": func(s *story) {
 			p := s.process("a")
@@ -317,7 +318,7 @@ func TestWhatTheProtocolAllowsIsNotCondemned(t *testing.T) {
 func TestRunsOfAFileOfSamplesAreReadBack(t *testing.T) {
 	file := make([]byte, history.HeaderBytes+3*history.RunWords*8)
 	binary.NativeEndian.PutUint64(file, 3)
-	for i := range 2 * history.RunWords { // the third was begun and not written
+	for i := range 2 * history.RunWords { // the third was started and not written
 		binary.NativeEndian.PutUint64(file[history.HeaderBytes+8*i:], uint64(i+1))
 	}
 	runs, err := history.Runs(file)
@@ -330,7 +331,7 @@ func TestRunsOfAFileOfSamplesAreReadBack(t *testing.T) {
 	}
 }
 
-func TestAFullFileOfSamplesIsNoHistory(t *testing.T) {
+func TestFullFileOfSamplesIsAnError(t *testing.T) {
 	file := make([]byte, history.HeaderBytes)
 	binary.NativeEndian.PutUint64(file, history.MaxRuns)
 	if _, err := history.Runs(file); err == nil {
@@ -344,7 +345,7 @@ func TestALineThatWasCutOffIsLeftOut(t *testing.T) {
 		t.Errorf("%+v, %v", events, err)
 	}
 	if _, err := history.Events(bytes.NewBufferString("nonsense\n")); err == nil {
-		t.Error("a whole line that is no event is no error")
+		t.Error("a whole line that is not an event gives no error")
 	}
 }
 

@@ -3,7 +3,7 @@
 //
 // Everything in it is an instant of the machine's monotonic clock, in
 // nanoseconds, which all processes of the machine share. The judge knows
-// nothing of the library but the guarantees in docs/protocol.md.
+// nothing of the library but the guarantees in docs/reference/protocol.md.
 package history
 
 import (
@@ -17,11 +17,11 @@ import (
 // length; the answer is about some instant of that time.
 type Sample struct{ T0, T1 int64 }
 
-// Unknown stands for the number of a term that nobody could name, of a
-// candidate that said that it leads.
+// Unknown is the number of an unnamed term, of a candidate that reported that
+// it leads.
 const Unknown = 1<<64 - 1
 
-// An Answer is what a candidate says when it is asked. 0 stands for no.
+// An Answer is a candidate's answer to a sample. 0 means no.
 type Answer struct {
 	Leader uint64 // the term in which IsLeader is true
 	Ctx    uint64 // the term whose context has no error
@@ -30,13 +30,13 @@ type Answer struct {
 
 // A Run is a row of equal answers of one candidate.
 type Run struct {
-	Who    int // the candidate, by its place among those of the process
+	Who    int // the candidate, by its index among the candidates of the process
 	Answer Answer
 	First  Sample
 	Last   Sample
 	Count  uint64
 	// MaxGap is the longest time from the beginning of one sample of the run to
-	// that of the next.
+	// the beginning of the next.
 	MaxGap int64
 }
 
@@ -48,8 +48,8 @@ type Run struct {
 // new one, and both are true.
 const (
 	wordBytes = 8
-	// HeaderBytes is the size of what precedes the runs: the number of runs
-	// begun.
+	// HeaderBytes is the size of the part that precedes the runs: the number of
+	// runs started.
 	HeaderBytes = wordBytes
 	// RunWords is the number of words of a run.
 	RunWords = 10
@@ -88,7 +88,7 @@ func Runs(file []byte) ([]Run, error) {
 	}
 	runs := make([]Run, 0, n)
 	for i := range n {
-		if r := At(file, i); r.Count > 0 { // it may have been begun and not written
+		if r := At(file, i); r.Count > 0 { // it may have been started and not written
 			runs = append(runs, r)
 		}
 	}

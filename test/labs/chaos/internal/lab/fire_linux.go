@@ -22,6 +22,10 @@ type Fire struct {
 	Episodes int             // of a round; 0: until each kind of fault has come up
 	Only     []string        // the kinds of faults, which faults.Known knows; empty: all
 	Program  process.Program // of the candidates
+	// Quorum makes the servers one of three members of a quorum, whose others
+	// have no faults. Rounds whose servers forget or drop records by their age
+	// are passed over, since a quorum refuses such members.
+	Quorum bool
 	// Mutant names the bug in Program, if there is one. Then a violation of the
 	// guarantee Breaks is what is wanted, and ends the run, and all rounds are
 	// on the first shape.
@@ -51,7 +55,7 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res results.Result, err e
 	next := f.plans(res.Kinds)
 	for i := 0; f.more(ctx, i, until); i++ {
 		p := next()
-		p.Mutant = f.Mutant
+		p.Mutant, p.Quorum = f.Mutant, f.Quorum
 		if res.OneClock != nil {
 			p = p.OnOneClock()
 		}
@@ -84,14 +88,14 @@ func (f Fire) plans(kinds []schedule.Kind) func() schedule.Plan {
 		for {
 			p := schedule.Draw(f.seed(i), f.Episodes, kinds, f.Only)
 			i++
-			if f.Suits == nil || f.Suits(p) {
+			if (f.Suits == nil || f.Suits(p)) && !(f.Quorum && (p.Shape.Memory || p.Expires())) {
 				return p
 			}
 		}
 	}
 }
 
-// seed returns that of the ith plan.
+// seed returns the seed of the ith plan.
 func (f Fire) seed(i int) uint64 {
 	if n := uint64(len(schedule.Shapes)); f.Mutant != "" {
 		return (f.Seed/n + uint64(i)) * n

@@ -94,14 +94,14 @@ const (
 
 // look takes one value of everything.
 func (w *watcher) look(r *round.Round) {
-	for _, s := range r.Seats {
+	for _, s := range r.Contenders {
 		v := vitals(r, s.Process())
 		w.add("heap of "+s.ID+", KiB", kib, heapLimit, float64(v.HeapBytes))
 		w.add("goroutines of "+s.ID, 1, countLimit, float64(v.Goroutines))
 		w.add("descriptors of "+s.ID, 1, countLimit, float64(v.Descriptors))
 	}
 	var consumers int
-	r.Eventually("the stream tells of its consumers", round.Healing, func(ctx context.Context) error {
+	r.Eventually("the stream reports its consumers", round.Healing, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		state, err := r.State(ctx)
@@ -151,7 +151,7 @@ func vitals(r *round.Round, p *process.Process) history.Vitals {
 		v = last
 		return n > before
 	}) {
-		r.Fatalf("%s does not tell its vitals", p.Name())
+		r.Fatalf("%s does not report its vitals", p.Name())
 	}
 	return v
 }
@@ -159,7 +159,7 @@ func vitals(r *round.Round, p *process.Process) history.Vitals {
 // servers asks all servers for the numbers of their connections and
 // subscriptions.
 func (w *watcher) servers(r *round.Round) (connections, subscriptions int) {
-	r.Eventually("all servers tell how they are", round.Healing, func(ctx context.Context) error {
+	r.Eventually("all servers report their state", round.Healing, func(ctx context.Context) error {
 		connections, subscriptions = 0, 0
 		inbox := w.system.NewRespInbox()
 		sub, err := w.system.SubscribeSync(inbox)

@@ -81,7 +81,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "blind-delete", Breaks: "G1",
-		Says:   "a release deletes whatever stands there, also a successor's record",
+		Says:   "a release deletes any record, also a successor's",
 		Faults: []string{"late writes among slow others"},
 		changes: []change{{
 			"store/natsstore/internal/wire/message.go",
@@ -125,7 +125,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "endless-context", Breaks: "G1",
-		Says:   "the term's context lives for as long as nobody has told it otherwise",
+		Says:   "the term's context lives until it is cancelled explicitly",
 		Faults: []string{"pause"},
 		changes: []change{{
 			"internal/engine/trust.go",
@@ -135,7 +135,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "refused-is-granted", Breaks: "G6",
-		Says:   "a claim counts as granted although the store refused it, or another's stands in its place",
+		Says:   "a claim counts as granted although the store refused it, or another's claim was stored",
 		Faults: []string{"server pause", "server kill"},
 		changes: []change{
 			{
@@ -157,7 +157,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "callbacks-overlap", Breaks: "G3",
-		Says:   "OnDemote is called in a goroutine of its own, and does not wait for OnPromote",
+		Says:   "OnDemote is called in a separate goroutine, and does not wait for OnPromote",
 		Faults: []string{"resign", "stop"},
 		changes: []change{{
 			"internal/engine/loop.go",
@@ -167,7 +167,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "garbage-kills", Breaks: "G7",
-		Says:   "what is no record ends the process",
+		Says:   "a value that is not a record ends the process",
 		Faults: []string{"key overwritten"},
 		changes: []change{{
 			"internal/record/record.go",

@@ -8,9 +8,10 @@ import (
 )
 
 // A mutant whose text is gone from the library would be the library itself.
-// This says so at each change of the library; that the lab condemns each mutant
-// takes a minute each, and a command: see docs/chaos.md.
-func TestTheTextOfEachMutantStandsInTheLibraryOnce(t *testing.T) {
+// This test reports it at each change of the library. To show that the lab
+// condemns each mutant takes a minute each, and a command: see
+// docs/evidence/chaos.md.
+func TestTheTextOfEachMutantIsInTheLibraryOnce(t *testing.T) {
 	for _, m := range All {
 		t.Run(m.Name, func(t *testing.T) {
 			replace, err := m.write(filepath.Join("..", "..", "..", "..", ".."), t.TempDir())

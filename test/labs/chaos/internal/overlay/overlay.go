@@ -1,5 +1,6 @@
-// Package overlay builds programs from sources of which some are changed for
-// that build alone: the compiler is told by an overlay, and no file is touched.
+// Package overlay builds programs from sources, some of which are changed for
+// that build alone: an overlay names the replacements to the compiler, and no
+// file is touched.
 //
 // A text that is to be replaced must occur in its file exactly once. Any other
 // number is an error, so that a change does not quietly become none when the
@@ -50,8 +51,8 @@ func Write(root, dir string, changes []Change) (map[string]string, error) {
 	return replace, nil
 }
 
-// Copy writes a source into a directory of its own below dir, and returns its
-// path. Files of one name from different packages do not meet there.
+// Copy writes a source into a new directory below dir, and returns its path.
+// Files of one name from different packages do not meet there.
 func Copy(dir, name string, source []byte) (string, error) {
 	own, err := os.MkdirTemp(dir, "source-")
 	if err != nil {

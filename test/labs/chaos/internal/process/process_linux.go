@@ -140,8 +140,8 @@ func (p *Process) Name() string { return p.spec.Name }
 // Events returns the path of the file to which the process appends its events.
 func (p *Process) Events() string { return p.spec.Events }
 
-// Leads returns the term in which a candidate of the process said that it leads
-// when it was asked last, and when that was; or 0.
+// Leads returns the term in which a candidate of the process reported that it
+// leads when it was last asked, and the time of that question; or 0.
 func (p *Process) Leads() (term uint64, asked int64) {
 	n := min(history.Begun(p.samples), history.MaxRuns)
 	seen := 0
@@ -190,7 +190,7 @@ func (p *Process) Remains() (history.Process, error) {
 	return h, errors.Join(os.Remove(p.spec.Samples), os.Remove(p.spec.Events))
 }
 
-// died says why the process ended, if the lab did not end it.
+// died returns why the process ended, if the lab did not end it.
 func (p *Process) died() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,9 +29,9 @@ const (
 	servers = "github.com/seed-ff2cb582/leader/test/labs/chaos/internal/arena/server"
 )
 
-// Build builds the program in dir, with the bug of a mutant unless that is nil.
-// A reason for one clock that is given is kept; where this system offers no
-// other clocks, the program says so itself. Build needs the go command, and to
+// Build builds the program in dir, with the bug of a mutant unless m is nil. A
+// given reason for one clock is kept. Where this system offers no other clocks,
+// the program reports the reason itself. Build needs the go command, and must
 // be called within the workspace.
 func Build(ctx context.Context, dir string, m *mutant.Mutant, oneClock error) (p Program, err error) {
 	if p.OneClock = oneClock; oneClock == nil {

@@ -15,8 +15,8 @@ import (
 // readings a second apart are together within a tenth of a millisecond each.
 const tolerance = 3
 
-// serverTolerance is the same of servers, of which two may have been asked. What
-// they gained on the machine's clock differs by the time between their starts.
+// serverTolerance is the same for servers, two of which may have been asked.
+// Their gains on the machine's clock differ by the time between their starts.
 const serverTolerance = 100
 
 // addClocks counts at which rates the clocks of a round ran.

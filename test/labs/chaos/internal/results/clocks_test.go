@@ -17,17 +17,17 @@ func ran(name string, rate int, own, span float64) history.Process {
 	}}
 }
 
-func TestAClockThatDidNotRunAsItWasToldIsFound(t *testing.T) {
+func TestAClockOfAWrongRateIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		process history.Process
 		wrong   bool
 	}{
-		"slow":              {ran("c", schedule.SlowClock, 1.802, 2), false},
-		"fast":              {ran("c", schedule.FastClock, 2.198, 2), false},
-		"not slow":          {ran("c", schedule.SlowClock, 2, 2), true},
-		"not fast":          {ran("c", schedule.FastClock, 2, 2), true},
-		"too short to tell": {ran("c", schedule.FastClock, 0.5, 0.5), false},
-		"not begun":         {history.Process{Name: "c", ClockRate: schedule.FastClock}, false},
+		"slow":                 {ran("c", schedule.SlowClock, 1.802, 2), false},
+		"fast":                 {ran("c", schedule.FastClock, 2.198, 2), false},
+		"not slow":             {ran("c", schedule.SlowClock, 2, 2), true},
+		"not fast":             {ran("c", schedule.FastClock, 2, 2), true},
+		"too short to measure": {ran("c", schedule.FastClock, 0.5, 0.5), false},
+		"not begun":            {history.Process{Name: "c", ClockRate: schedule.FastClock}, false},
 	} {
 		counts := NewCounts()
 		counts.Add(history.Round{Processes: []history.Process{c.process}})
@@ -37,7 +37,7 @@ func TestAClockThatDidNotRunAsItWasToldIsFound(t *testing.T) {
 	}
 }
 
-func TestServersWhoseClocksDidNotRunAsTheyWereToldAreFound(t *testing.T) {
+func TestServersWithClocksOfAWrongRateAreFound(t *testing.T) {
 	at := func(own, asked, answered float64) history.ServerReading {
 		return history.ServerReading{Own: int64(own * 1e9), Asked: history.Sample{T0: int64(asked * 1e9), T1: int64(answered * 1e9)}}
 	}
@@ -46,11 +46,11 @@ func TestServersWhoseClocksDidNotRunAsTheyWereToldAreFound(t *testing.T) {
 		clock [2]history.ServerReading
 		wrong bool
 	}{
-		"as told":                    {1400, [2]history.ServerReading{at(70, 1, 1.01), at(72.8, 3, 3.01)}, false},
-		"true":                       {1400, [2]history.ServerReading{at(70, 1, 1.01), at(72, 3, 3.01)}, true},
-		"answered late, as told":     {1400, [2]history.ServerReading{at(70, 1, 2), at(71.4, 2.9, 3)}, false},
-		"never asked":                {1400, [2]history.ServerReading{}, true},
-		"nobody wanted to know that": {0, [2]history.ServerReading{}, false},
+		"as told":                            {1400, [2]history.ServerReading{at(70, 1, 1.01), at(72.8, 3, 3.01)}, false},
+		"true":                               {1400, [2]history.ServerReading{at(70, 1, 1.01), at(72, 3, 3.01)}, true},
+		"answered late, at the ordered rate": {1400, [2]history.ServerReading{at(70, 1, 2), at(71.4, 2.9, 3)}, false},
+		"never asked":                        {1400, [2]history.ServerReading{}, true},
+		"nobody wanted to know that":         {0, [2]history.ServerReading{}, false},
 	} {
 		counts := NewCounts()
 		counts.Add(history.Round{ServerRate: c.rate, ServersClock: c.clock})

@@ -22,12 +22,12 @@ type Counts struct {
 	leading   uint64 // samples of candidates that led
 	terms     int
 	begun     map[string]int // terms by the reason of the claim
-	ended     map[string]int // and by the reason of their end, where somebody was left to tell
+	ended     map[string]int // and by the reason of their end, if a process was left to report it
 	witnessed int            // terms whose claim the lab saw stored
 	unknown   int            // writes without an answer
-	resolved  int            // those of them that were found applied
+	resolved  int            // the number of them that were found applied
 	writes    uint64         // to guarded resources, attempted
-	stale     uint64         // those of them with a term older than one accepted before
+	stale     uint64         // the number of them with a term older than one accepted before
 	forgot    int            // times that the store lost what it had acknowledged
 	expired   int            // records that the store dropped by their age
 	clocks    map[int]int    // processes by the rate of their clocks, in thousandths
@@ -35,7 +35,7 @@ type Counts struct {
 	// fastServers are rounds with servers whose clocks ran at another rate.
 	fastServers int
 	margins     int // leases of slow clocks that a fast one waited out
-	// wrongClocks are clocks that did not run as they were told to.
+	// wrongClocks are clocks that did not run at the ordered rate.
 	wrongClocks []string
 	longest     time.Duration // without a leader after the end of all faults
 	after       string        // which ones

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/labs/chaos/internal/schedule"
 )
 
-//go:embed page.md
+//go:embed page.md.tmpl
 var page string
 
 // Print prints the tables.
@@ -40,7 +40,7 @@ func (r *Result) Page(w io.Writer, command string) error {
 	})
 }
 
-// when says when and where the run was.
+// when returns when and where the run was.
 func (r *Result) when() string {
 	return reporting.Fill(fmt.Sprintf("%s, seeds %s. %s.", time.Now().UTC().Format(time.DateOnly), r.seeds(), machine()))
 }
@@ -60,7 +60,7 @@ func (r *Result) verdict() string {
 	if err := r.Verdict(); err != nil {
 		return "Failed: " + err.Error()
 	}
-	return "Passed: no violation, and enough happened to say so."
+	return "Passed: no violation, and enough happened to conclude that."
 }
 
 // summary is a table of what happened.

@@ -99,8 +99,8 @@ const samplesPerSecond = 60
 // manyRounds are enough for what happens about twice in each.
 const manyRounds = 8
 
-// enough returns what there was too little of. None of it depends on how fast
-// the machine is.
+// enough returns what there was too little of. None of these counts depends on
+// how fast the machine is.
 func (r *Result) enough() (errs []error) {
 	demand := func(ok bool, format string, args ...any) {
 		if !ok {

@@ -64,7 +64,7 @@ func TestARunInWhichTooLittleHappenedHasNotPassed(t *testing.T) {
 	}
 }
 
-// What a round may do without, many rounds together have shown.
+// Many rounds together must show the events that a single round may lack.
 func TestALongRunHasShownWhatIsRareInARound(t *testing.T) {
 	p := drawn(7)
 	p.Settings[0].Version = "1.0.0" // some are preferred to others
@@ -96,7 +96,7 @@ func TestALongRunHasShownWhatIsRareInARound(t *testing.T) {
 	}
 }
 
-func TestARunOnOneClockSaysSoAndIsNotAskedForTwo(t *testing.T) {
+func TestARunOnOneClockReportsItAndNeedsNoSecond(t *testing.T) {
 	p := drawn(7)
 	p.Rates = nil
 	o := enoughOf(p)
@@ -133,7 +133,7 @@ func grown(perHour, noise float64) *Series {
 	return s
 }
 
-func TestWhatLeaksWithEachFaultGrows(t *testing.T) {
+func TestALeakWithEachFaultIsGrowth(t *testing.T) {
 	for _, s := range []*Series{grown(60, 0), grown(60, 2), grown(-60, 2), grown(0, 2), grown(1, 0.5), grown(0, 0)} {
 		b, _, n := s.slope()
 		if n != 24 {
@@ -145,7 +145,7 @@ func TestWhatLeaksWithEachFaultGrows(t *testing.T) {
 	}
 }
 
-func TestWhatGrowsOnlyInTheBeginningIsNoLeak(t *testing.T) {
+func TestGrowthOnlyInTheBeginningIsNotALeak(t *testing.T) {
 	s := grown(0, 0)
 	for i := range 6 {
 		s.value[i] = float64(i)

@@ -17,7 +17,7 @@ type SoakResult struct {
 	Series []*Series
 }
 
-// Verdict is that of the run, and of the slopes.
+// Verdict is the verdict on the run, and on the slopes.
 func (r *SoakResult) Verdict() error {
 	errs := []error{r.Result.Verdict()}
 	for _, s := range r.Series {
@@ -38,7 +38,7 @@ func (r *SoakResult) Print(w io.Writer) error {
 	return errors.Join(err, r.Result.Print(w))
 }
 
-//go:embed soak.md
+//go:embed soak.md.tmpl
 var soakPage string
 
 // Page writes the page of results.

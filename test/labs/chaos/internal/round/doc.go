@@ -1,4 +1,4 @@
-// Package round holds a round of the fire lab: candidates on an arena of their
-// own, of which somebody has to lead after each episode of faults. What the
-// faults do is up to the caller.
+// Package round runs a round of the fire lab: candidates on their own arena,
+// one of which has to lead after each episode of faults. The caller decides
+// what the faults do.
 package round

@@ -34,14 +34,15 @@ const Healing = 90 * time.Second
 // A Round is a number of candidates on an arena of their own, set on fire.
 type Round struct {
 	*arena.Arena
-	Plan     schedule.Plan
-	Launcher *process.Launcher
-	Seats    []*Seat
+	Plan       schedule.Plan
+	Launcher   *process.Launcher
+	Contenders []*Contender
 
 	ctx context.Context
 	dir string
 
 	ledger, guarded string
+	others          []string // URLs of the quorum's other members
 	resources       []*arena.Resource
 
 	servers natslab.Command
@@ -55,8 +56,8 @@ type Round struct {
 	counts results.Counts
 }
 
-// Run holds a round on servers that a command runs, which act fills between the
-// start and the end. Files go into a directory of its own under dir.
+// Run runs a round on servers that a command starts. act fills it between the
+// start and the end. Files go into a new directory under dir.
 func Run(ctx context.Context, p schedule.Plan, dir string, l *process.Launcher, servers natslab.Command, act func(*Round)) (o results.Outcome) {
 	o.Plan = p
 	ctx, cancel := context.WithCancel(ctx)
@@ -91,17 +92,20 @@ func (r *Round) hold(b *arena.Bench, act func(*Round)) error {
 		ids[i] = fmt.Sprintf("c%d", i)
 	}
 	r.Arena = arena.New(b, r.servers, r.Plan.Shape, r.Plan.Expiry, ids...)
+	if r.Plan.Quorum {
+		r.others = r.Others()
+	}
 	r.readClock(0)
 	for i, id := range ids {
-		s := &Seat{r: r, ID: id, rate: schedule.TrueClock, Settings: r.Plan.Settings[i], proxies: r.Proxies()}
+		s := &Contender{r: r, ID: id, rate: schedule.TrueClock, Settings: r.Plan.Settings[i], proxies: r.Proxies()}
 		if len(r.Plan.Rates) > 0 {
 			s.rate = r.Plan.Rates[i]
 		}
-		r.Seats = append(r.Seats, s)
+		r.Contenders = append(r.Contenders, s)
 		s.Begin()
 	}
 	r.await("the start")
-	r.readClock(1) // before the first fault, since a server that starts anew has the true time
+	r.readClock(1) // before the first fault, since a restarted server has the true time
 	act(r)
 	if r.ctx.Err() == nil {
 		r.rollOff()
@@ -109,10 +113,10 @@ func (r *Round) hold(b *arena.Bench, act func(*Round)) error {
 	return nil
 }
 
-// readClock reads the servers' clock, if it has a rate of its own.
+// readClock reads the servers' clock, if its rate differs from the machine's.
 func (r *Round) readClock(i int) {
 	if r.Plan.ServerRate != 0 {
-		r.Eventually("a server tells the time", Healing, func(ctx context.Context) error {
+		r.Eventually("a server reports the time", Healing, func(ctx context.Context) error {
 			asked := overlap.Now()
 			t, err := r.ServersClock(ctx)
 			r.clock[i] = history.ServerReading{Own: t.UnixNano(), Asked: history.Sample{T0: asked, T1: overlap.Now()}}
@@ -121,10 +125,10 @@ func (r *Round) readClock(i int) {
 	}
 }
 
-// spec is what a new process is told.
+// spec is the configuration of a new process.
 func (r *Round) spec(name, user string, ids, urls []string, rate int, s schedule.Settings) candidate.Spec {
 	return candidate.Spec{
-		Name: name, IDs: ids, URLs: urls, User: user, Password: arena.Password,
+		Name: name, IDs: ids, URLs: urls, Others: r.others, User: user, Password: arena.Password,
 		Bucket: arena.Bucket, Group: arena.Group, Settings: s,
 		CoolDown: r.Plan.Shape.CoolDown, DemoteTimeout: demoteTimeout, ClockRate: rate,
 		Ledger: r.ledger, Guarded: r.guarded,
@@ -165,9 +169,9 @@ func (r *Round) killAll() {
 	}
 }
 
-// Leader returns the seat that leads now, or nil.
-func (r *Round) Leader() *Seat {
-	for _, s := range r.Seats {
+// Leader returns the contender that leads now, or nil.
+func (r *Round) Leader() *Contender {
+	for _, s := range r.Contenders {
 		if p := s.Process(); p != nil && p.Alive() {
 			if term, _ := p.Leads(); term != 0 {
 				return s
@@ -250,7 +254,7 @@ func (r *Round) await(after string) {
 	// Past the limit, by which the judge condemns, we wait on to learn how long
 	// it takes.
 	_ = r.Poll(2*w.Limit, func() bool {
-		for _, s := range r.Seats {
+		for _, s := range r.Contenders {
 			if p := s.Process(); p.Alive() {
 				if term, asked := p.Leads(); term != 0 && asked >= w.From {
 					w.Led = asked
@@ -268,7 +272,7 @@ func (r *Round) await(after string) {
 // rollOff stops the leaders one after the other. So each candidate shows that
 // it can lead still.
 func (r *Round) rollOff() {
-	for range r.Seats {
+	for range r.Contenders {
 		s := r.Leader()
 		if s == nil {
 			break // await has noted it
@@ -278,7 +282,7 @@ func (r *Round) rollOff() {
 			r.await(fmt.Sprintf("the stop of %s, with %d left", s.ID, left))
 		}
 	}
-	for _, s := range r.Seats {
+	for _, s := range r.Contenders {
 		if p := s.Process(); p.Alive() {
 			r.Stop(p)
 		}
@@ -286,7 +290,7 @@ func (r *Round) rollOff() {
 }
 
 func (r *Round) alive() (n int) {
-	for _, s := range r.Seats {
+	for _, s := range r.Contenders {
 		if s.Process().Alive() {
 			n++
 		}

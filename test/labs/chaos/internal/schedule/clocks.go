@@ -42,7 +42,8 @@ func DrawRate(rng *rand.Rand) int {
 	return []int{SlowClock, TrueClock, FastClock}[rng.IntN(3)]
 }
 
-// OnOneClock returns the plan where no process can have clocks of its own.
+// OnOneClock returns the plan for a system where all processes share the
+// machine's clock.
 func (p Plan) OnOneClock() Plan {
 	p.Rates, p.ServerRate = nil, 0
 	return p
@@ -53,7 +54,7 @@ func (p Plan) Extremes() bool {
 	return slices.Contains(p.Rates, SlowClock) && slices.Contains(p.Rates, FastClock)
 }
 
-// Clocks says at which rates the candidates' clocks run.
+// Clocks describes at which rates the candidates' clocks run.
 func (p Plan) Clocks() string {
 	if len(p.Rates) == 0 {
 		return "all on the machine's clock"

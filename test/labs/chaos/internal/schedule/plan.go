@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Plan is what a seed decides about a round. What happens then is up to the
+// A Plan is the part of a round that the seed decides. The rest is up to the
 // machine.
 type Plan struct {
 	Seed       uint64
@@ -19,14 +19,15 @@ type Plan struct {
 	Candidates int
 	Settings   []Settings // of the candidates
 	// Unequal: their leases are of different lengths. That needs records that
-	// nothing but another record replaces (docs/protocol.md, A4).
+	// nothing but another record replaces (docs/reference/protocol.md, A4).
 	Unequal bool
 	Expiry  Expiry
 	Rates   []int // of the candidates' clocks, in thousandths; empty: the machine's clock for all
-	// ServerRate is that of the servers' clocks; 0: the machine's clock. The
-	// servers' clocks bear on a record that expires, and on the age of a bucket
-	// that is made again, for which the protocol bounds them.
+	// ServerRate is the rate of the servers' clocks; 0 means the machine's
+	// clock. The servers' clocks bear on a record that expires, and on the age
+	// of a bucket that is made again, for which the protocol bounds them.
 	ServerRate int
+	Quorum     bool     // the servers are one of three members of a quorum
 	Only       []string // the kinds of faults that were asked for; empty: all
 	Mutant     string   // the bug that the candidates have, if one was put into them
 	Episodes   []Episode
@@ -52,22 +53,22 @@ type Episode struct {
 
 // A Fault is one that was drawn.
 type Fault struct {
-	Kind   Kind
-	At     time.Duration // from the begin of the episode
-	Length time.Duration
-	Leader bool   // it is for whoever leads then, if somebody does
-	Seat   int    // else for this candidate
-	Dice   uint64 // for what else the kind has to draw
+	Kind      Kind
+	At        time.Duration // from the begin of the episode
+	Length    time.Duration
+	Leader    bool   // it acts on the leader of that time, if there is one
+	Contender int    // else for this candidate
+	Dice      uint64 // for what else the kind has to draw
 }
 
 // RNG returns the fault's own source.
 func (f Fault) RNG() *rand.Rand { return rand.New(rand.NewPCG(f.Dice, 0)) }
 
-// Draw plans a round. The seed decides the shape too, so that a seed alone says
-// what a round is. With 0 episodes there are as many as let each kind come up;
-// only, if it is not empty, names those of the kinds that may. Faults come from
-// two decks, of which one has those of candidates and the other those of
-// servers and the store; each kind comes up before any comes up again.
+// Draw plans a round. The seed decides the shape too, so that a seed alone
+// determines a round. With 0 episodes there are as many as let each kind come
+// up. If only is not empty, it names the kinds that may come up. Faults come
+// from two decks: one with the faults of candidates, the other with the faults
+// of servers and the store. Each kind comes up before any comes up again.
 func Draw(seed uint64, episodes int, kinds []Kind, only []string) Plan {
 	s := Shapes[seed%uint64(len(Shapes))]
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -149,7 +150,7 @@ func DrawSoak(seed uint64, episodes int, kinds []Kind) Plan {
 func (p Plan) fault(rng *rand.Rand, k Kind) Fault {
 	return Fault{
 		Kind: k, At: Between(rng, 0, p.TTL), Length: Between(rng, p.TTL/2, 3*p.TTL),
-		Leader: rng.IntN(4) > 0, Seat: rng.IntN(p.Candidates), Dice: rng.Uint64(),
+		Leader: rng.IntN(4) > 0, Contender: rng.IntN(p.Candidates), Dice: rng.Uint64(),
 	}
 }
 
@@ -202,6 +203,9 @@ func (p Plan) Command() string {
 		line = fmt.Sprintf("go run ./test/labs/chaos --mutant %s --seed %d", p.Mutant, p.Seed)
 	} else if len(p.Only) > 0 {
 		line += fmt.Sprintf(" --only %q", strings.Join(p.Only, ","))
+	}
+	if p.Quorum {
+		line += " --quorum"
 	}
 	if len(p.Rates) == 0 {
 		line += " --no-clocks"

@@ -10,7 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// Settings are those of one candidate. What is zero is the library's default.
+// Settings are the settings of one candidate. A zero field means the library's
+// default.
 type Settings struct {
 	TTL       time.Duration
 	Heartbeat time.Duration
@@ -80,7 +81,7 @@ func (p Plan) drawExpiry(rng *rand.Rand) Expiry {
 	return Expiry{MaxAge: Between(rng, p.TTL, 3*p.TTL/2).Truncate(time.Millisecond), Markers: rng.IntN(2) == 0}
 }
 
-// String says when records expire.
+// String describes when records expire.
 func (e Expiry) String() string {
 	switch {
 	case e.MaxAge == 0:
@@ -108,8 +109,8 @@ func (p Plan) Ranked() bool {
 	return slices.ContainsFunc(p.Settings, func(s Settings) bool { return s.Version != "" })
 }
 
-// Standings says how the candidates stand to each other, which leases they
-// have, and when records expire.
+// Standings describes the candidates' priorities and leases, and when records
+// expire.
 func (p Plan) Standings() string {
 	var parts []string
 	if p.Unequal {

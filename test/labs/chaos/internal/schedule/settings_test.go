@@ -7,8 +7,8 @@ var (
 	harms = Kind{Name: "harms", Suits: Everywhere}
 )
 
-// What the protocol demands of a group (docs/protocol.md, A4) holds in each
-// round, and what it does not demand is missing in some.
+// The protocol's demands on a group (docs/reference/protocol.md, A4) hold in
+// each round, and anything that it does not demand is missing in some.
 func TestCandidatesDifferWhereTheyMay(t *testing.T) {
 	const rounds = 300
 	var unequal, ranked, hidden, expiring, withMarkers, bySelf, fast int

@@ -4,7 +4,7 @@
 // none of them.
 package schedule
 
-// A Shape says on what a round is held.
+// A Shape describes the servers of a round.
 type Shape struct {
 	Name   string
 	Nodes  int
@@ -42,6 +42,6 @@ func Replicated(s Shape) bool { return s.Nodes > 1 }
 // a time even where the store loses what it acknowledged.
 func Forgetful(s Shape) bool { return s.CoolDown && !s.Memory }
 
-// OnDisk reports whether a shape's server has its files on a disk of ours,
+// OnDisk reports whether a shape's server has its files on a disk of the lab,
 // which can be slow or full.
 func OnDisk(s Shape) bool { return s.Nodes == 1 && !s.Memory }

@@ -1,18 +1,18 @@
-// Package skew builds programs whose clocks run at a rate of their own, as
-// those of different machines do, while the machine's clock stays what it is.
+// Package skew builds programs whose clocks run at a different rate, as clocks
+// of different machines do, while the machine's clock stays as it is.
 //
 // A Go program reads its clocks in package runtime, past any library that could
 // be put before it, and a time namespace shifts clocks without changing their
 // rate. So the compiler's overlay replaces the few functions of package runtime
-// that read them: monotonic and wall time run at [Variable] thousandths of the
-// machine's rate from the start of the process on, and where the runtime asks
-// the kernel to wake it, which counts true time, the duration is converted. The
-// same is done, in package syscall, to what a program may ask the kernel beside
-// that: clock_gettime of CLOCK_BOOTTIME, gettimeofday, and timerfd_settime, by
-// relative times or those of CLOCK_BOOTTIME.
+// that read them. Monotonic and wall time run at [Variable] thousandths of the
+// machine's rate from the start of the process on. Where the runtime asks the
+// kernel to wake it, which counts true time, the duration is converted. Package
+// syscall is changed in the same way for everything else that a program may ask
+// the kernel: clock_gettime of CLOCK_BOOTTIME, gettimeofday, and
+// timerfd_settime, by relative times or by times of CLOCK_BOOTTIME.
 //
-// One clock stays the machine's, for what has to compare processes:
-// clock_gettime of CLOCK_MONOTONIC, as a system call.
+// To compare processes, the system call clock_gettime with CLOCK_MONOTONIC
+// still reads the machine's clock.
 package skew
 
 import (
@@ -90,7 +90,7 @@ func now() map[string][]overlay.Change {
 	}
 }
 
-// Supported returns why no program with clocks of its own can be built for this
+// Supported returns why a program with skewed clocks cannot be built for this
 // system, or nil.
 func Supported() error {
 	if now()[runtime.GOARCH] == nil || runtime.GOOS != "linux" {

@@ -122,8 +122,8 @@ func prompt(t *testing.T, binary string, rate int, rows []row) {
 	t.Errorf("a second of the process took, at best, %v ns of it", best)
 }
 
-// Whoever runs the tests has one kind of processor. That the text to be changed
-// is there for the others, and compiles, shows on any.
+// The machine that runs the tests has one kind of processor. Any machine can
+// show that the text to be changed exists for the others, and compiles.
 func TestProgramsAreBuiltForEachProcessor(t *testing.T) {
 	t.Setenv("GOOS", "linux")
 	t.Setenv("CGO_ENABLED", "0")

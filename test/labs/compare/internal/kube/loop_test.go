@@ -40,7 +40,7 @@ func newGroup(t *testing.T) *leadertest.Group {
 	return leadertest.NewGroup(t, leader.ElectionConfig{TTL: ttl, HeartbeatInterval: beat, AcquireGrace: leader.GraceOff})
 }
 
-// A term is what one loop told its program to do.
+// A term is the time between one loop's start and stop of its program.
 type term struct {
 	id           string
 	number       uint64
@@ -105,7 +105,7 @@ func (j *journal) demandOrder(t *testing.T) {
 	}
 }
 
-// A program runs client-go's loop once, as those of Kubernetes do.
+// A program runs client-go's loop once, as programs of Kubernetes do.
 type program struct {
 	*lock
 	t       *testing.T
@@ -119,7 +119,7 @@ type program struct {
 	linger  time.Duration // how long its work goes on after the end of its context
 
 	mu     sync.Mutex
-	leader string // as OnNewLeader told
+	leader string // as OnNewLeader reported
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -201,8 +201,8 @@ func (p *program) saw() string {
 	return p.leader
 }
 
-// await lets time pass until so many terms have begun, and returns how long
-// that took.
+// await lets time pass until n terms have started, and returns how long that
+// took.
 func (j *journal) await(t *testing.T, n int) time.Duration {
 	t.Helper()
 	begun := time.Now()

@@ -63,7 +63,7 @@ type etcdClient struct {
 }
 
 // Close ends the connection.
-func (c *etcdClient) Close() { _ = c.Client.Close() } // it says that it was cancelled
+func (c *etcdClient) Close() { _ = c.Client.Close() } // it returns an error because it was cancelled
 
 func (c *etcdClient) Join(ctx context.Context, as peer.Candidacy) (peer.Candidate, error) {
 	// The candidate outlives the call.
@@ -158,8 +158,8 @@ func (e *etcdCandidate) Works() bool {
 	}
 }
 
-// Follows reports whether this candidate stands in line. It knows nothing of
-// the leader.
+// Follows reports whether this candidate is queued. It knows nothing of the
+// leader.
 func (e *etcdCandidate) Follows(string) bool { return e.queued.Load() && !e.Works() }
 
 func (e *etcdCandidate) Claims() int { return int(e.claims.Load()) }

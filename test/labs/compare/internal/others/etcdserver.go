@@ -21,7 +21,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/measure/peer"
 )
 
-// etcdServer is one server of etcd, which stands alone.
+// etcdServer is one server of etcd, without a cluster.
 type etcdServer struct{}
 
 // Name implements [peer.Store].
@@ -81,7 +81,7 @@ func onEtcd(at harness.Servers, f func(*clientv3.Client) error) error {
 // Delete implements [peer.Store].
 func (etcdServer) Delete(ctx context.Context, at harness.Servers, group string) error {
 	return onEtcd(at, func(c *clientv3.Client) error {
-		// The leader's key: the others are those of candidates in line.
+		// The leader's key: the other keys belong to queued candidates.
 		resp, err := c.Get(ctx, "/"+group+"/", clientv3.WithFirstCreate()...)
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (etcdServer) Swaps(ctx context.Context, at harness.Servers) (*harness.Swaps
 	}}, nil
 }
 
-// Messages returns those of gRPC.
+// Messages returns the number of gRPC messages.
 func (etcdServer) Messages(ctx context.Context, at harness.Servers) (in, out int64, err error) {
 	page, err := harness.Get(ctx, at.Monitors[0])
 	if err != nil {

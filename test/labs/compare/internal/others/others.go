@@ -1,5 +1,5 @@
-// Package others has the libraries that this one is compared with, each an
-// adapter in a file of its own.
+// Package others has the libraries that this one is compared with, each by an
+// adapter in its own file.
 package others
 
 import "github.com/seed-ff2cb582/leader/test/internal/measure/peer"

@@ -37,8 +37,8 @@ func Write(root string, r *figure.Report, verdicts []figure.Verdict) error {
 		return fmt.Errorf("%s: %w", readme, err)
 	}
 	for path, b := range map[string][]byte{
-		filepath.Join(root, "docs", "comparison.md"): text, filepath.Join(root, "docs", "comparison.svg"): picture.Bytes(), readme: []byte(renewed),
-		filepath.Join(root, "docs", "two-leaders.svg"): overlaps.Bytes(),
+		filepath.Join(root, "docs", "evidence", "comparison.md"): text, filepath.Join(root, "docs", "evidence", "comparison.svg"): picture.Bytes(), readme: []byte(renewed),
+		filepath.Join(root, "docs", "evidence", "two-leaders.svg"): overlaps.Bytes(),
 	} {
 		if err := os.WriteFile(path, b, 0o644); err != nil {
 			return err
@@ -64,15 +64,15 @@ func Markdown(r *figure.Report, verdicts []figure.Verdict) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// The lines between which the README's block stands.
+// The lines before and after the README's block.
 const (
 	begin = "<!-- written by make compare: begin -->\n"
 	end   = "<!-- written by make compare: end -->\n"
 )
 
-var errNoBlock = errors.New("the lines between which the comparison stands are missing")
+var errNoBlock = errors.New("the lines around the comparison are missing")
 
-// replaceBlock replaces what stands between the two lines.
+// replaceBlock replaces the text between the two lines.
 func replaceBlock(text, block string) (string, error) {
 	b := []byte(text)
 	before, rest, found := bytes.Cut(b, []byte(begin))

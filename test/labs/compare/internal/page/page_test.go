@@ -58,7 +58,7 @@ func TestPageHoldsEveryFigure(t *testing.T) {
 		"| in a bucket that does not republish: messages from the server | 123.4 | – | – |",
 		"| in a bucket that does not republish, 1000 led, TTL 3s: CPU, % of a core | 10.0 | – | – |",
 		"| Redis | 0.40 ms (0.40) | 1 (612) |", "| Consul | not measured: no server |", "20 rounds in each",
-		"| graceful handover over each store that tells of changes | ≤ 3.5 × its compare-and-swap | 2.2 × (Redis) | met |"} {
+		"| graceful handover over each store that sends notifications | ≤ 3.5 × its compare-and-swap | 2.2 × (Redis) | met |"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -111,7 +111,7 @@ func TestOnlyTheBlockIsReplaced(t *testing.T) {
 
 func TestShortTableNamesTheCommandAndTheWorstTrial(t *testing.T) {
 	text := Short(sample())
-	for _, want := range []string{"`make compare`", "| a handover among 200 candidates, p50 | 1.00 ms | 1.00 ms | 1.00 ms |", "docs/comparison.md"} {
+	for _, want := range []string{"`make compare`", "| a handover among 200 candidates, p50 | 1.00 ms | 1.00 ms | 1.00 ms |", "docs/evidence/comparison.md"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
 )
 
-// Colours that are told apart also by those who see fewer (Okabe and Ito), one
-// for each library in order.
+// Colours that people with reduced colour vision can also distinguish (Okabe
+// and Ito), one for each library in order.
 var colours = [...]color.Color{
 	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255}, color.RGBA{204, 121, 167, 255},
 }
@@ -94,7 +94,7 @@ func PlotOverlaps(w io.Writer, r *figure.Report) error {
 	// From top to bottom as in the tables.
 	names := make([]string, len(faults))
 	for i := range faults {
-		names[len(faults)-1-i], _, _ = strings.Cut(faults[i].Name, " (") // by which signal, say
+		names[len(faults)-1-i], _, _ = strings.Cut(faults[i].Name, " (") // for example, by which signal
 		names[len(faults)-1-i] += "   "                                  // for readers with a wider font
 	}
 	const bar = 5 * vg.Millimeter

@@ -10,12 +10,12 @@ import (
 )
 
 // Short is the README's block: the rows that most readers look for. The time
-// with two leaders is in a picture of its own.
+// with two leaders has its own picture.
 func Short(r *figure.Report) string {
 	ours := r.Ours()
 	t := libraries("", r)
 	t.head[0] = "figure"
-	t.spread("graceful handover", r, func(res *figure.Result) harness.Samples { return res.Handover })
+	t.quantiles("graceful handover", r, func(res *figure.Result) harness.Samples { return res.Handover })
 	for i, c := range ours.Crashes {
 		t.row(fmt.Sprintf("crash failover / TTL, TTL %v", c.TTL), r, func(res *figure.Result) string { return share(res.Crashes[i]) })
 	}
@@ -34,7 +34,7 @@ func Short(r *figure.Report) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n%s\n\n", t.markdown(),
-		reporting.Fill(fmt.Sprintf("%#q, %s. What is behind each figure: [docs/comparison.md](docs/comparison.md).", r.Command, machine(r))))
+		reporting.Fill(fmt.Sprintf("%#q, %s. How each figure is measured: [docs/evidence/comparison.md](docs/evidence/comparison.md).", r.Command, machine(r))))
 	return b.String()
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
 )
 
-// none stands where a library has no such figure.
+// none marks a library that has no such figure.
 const none = "–"
 
 // libraries is a table with a column for each library.
@@ -32,10 +32,10 @@ func (t *table) row(name string, r *figure.Report, cell func(*figure.Result) str
 	t.add(cells...)
 }
 
-// spread adds a median and a 99th percentile of each library, and says of how
-// many samples. Of fewer than a hundred that percentile is the longest one, and
-// is called so.
-func (t *table) spread(name string, r *figure.Report, of func(*figure.Result) harness.Samples) {
+// quantiles adds a median and a 99th percentile of each library, with the
+// number of samples. With fewer than a hundred samples the percentile is the
+// longest one, and the row names it so.
+func (t *table) quantiles(name string, r *figure.Report, of func(*figure.Result) harness.Samples) {
 	fewest, most := math.MaxInt, 0
 	for _, res := range r.Results {
 		if n := len(of(res)); n > 0 {
@@ -68,8 +68,8 @@ func targets(verdicts []figure.Verdict) *table {
 
 func handover(r *figure.Report) *table {
 	t := libraries("Graceful handover", r)
-	t.spread("handover", r, func(res *figure.Result) harness.Samples { return res.Handover })
-	t.spread("the store's compare-and-swap", r, func(res *figure.Result) harness.Samples { return res.RoundTrip })
+	t.quantiles("handover", r, func(res *figure.Result) harness.Samples { return res.Handover })
+	t.quantiles("the store's compare-and-swap", r, func(res *figure.Result) harness.Samples { return res.RoundTrip })
 	t.row("handover / compare-and-swap", r, func(res *figure.Result) string {
 		if len(res.RoundTrip) == 0 {
 			return none
@@ -83,7 +83,7 @@ func crash(r *figure.Report) *table {
 	t := libraries("Crash failover", r)
 	for i, c := range r.Ours().Crashes {
 		at := func(res *figure.Result) figure.Crash { return res.Crashes[i] }
-		t.spread(fmt.Sprintf("TTL %v", c.TTL), r, func(res *figure.Result) harness.Samples { return at(res).Samples })
+		t.quantiles(fmt.Sprintf("TTL %v", c.TTL), r, func(res *figure.Result) harness.Samples { return at(res).Samples })
 		t.row(fmt.Sprintf("TTL %v, p50 / TTL", c.TTL), r, func(res *figure.Result) string {
 			if !at(res).Permitted {
 				return none
@@ -115,9 +115,9 @@ func faults(r *figure.Report) *table {
 	return t
 }
 
-// signs tells by which sign the time with two leaders was found.
+// signs lists the sign by which the time with two leaders was found.
 func signs(r *figure.Report) *table {
-	t := &table{title: "The worst trial by each sign", head: []string{"fault", "library", "both answered that they lead", "both were told to work"}}
+	t := &table{title: "The worst trial by each sign", head: []string{"fault", "library", "both answered that they lead", "both had been called to work"}}
 	for i, f := range r.Ours().Faults {
 		for _, res := range r.Results {
 			var answer, works harness.Samples
@@ -147,7 +147,7 @@ func traffic(r *figure.Report) *table {
 	return t
 }
 
-// inPlain says that a row is of a bucket that does not republish.
+// inPlain marks a row for a bucket that does not republish.
 const inPlain = "in a bucket that does not republish"
 
 // rate is messages in a second, where they were counted.
@@ -205,14 +205,14 @@ func herd(r *figure.Report) *table {
 			{"the leader dies", "from its last renewal until one leads", func(h figure.Herd) figure.Succession { return h.Died }},
 		} {
 			name := fmt.Sprintf("%d candidates, %s: ", h.Candidates, what.ends)
-			t.spread(name+what.from, r, func(res *figure.Result) harness.Samples { return what.of(res.Herds[i]).Took })
+			t.quantiles(name+what.from, r, func(res *figure.Result) harness.Samples { return what.of(res.Herds[i]).Took })
 			t.row(name+"claims, p50 (most)", r, func(res *figure.Result) string {
 				s := what.of(res.Herds[i])
 				return fmt.Sprintf("%d (%d)", s.MedianClaims(), s.MaxClaims())
 			})
 		}
 	}
-	t.spread("a handover among 200 by plain messages and writes", r, func(res *figure.Result) harness.Samples { return res.Herds[len(res.Herds)-1].Bare })
+	t.quantiles("a handover among 200 by plain messages and writes", r, func(res *figure.Result) harness.Samples { return res.Herds[len(res.Herds)-1].Bare })
 	return t
 }
 
@@ -260,7 +260,7 @@ func measured(r *figure.Report) (tables []*table) {
 	return tables
 }
 
-// machine says where and when, with what.
+// machine describes where, when and with which versions the run was made.
 func machine(r *figure.Report) string {
 	m := r.Machine
 	var servers, with []string
@@ -285,7 +285,7 @@ func machine(r *figure.Report) string {
 		m.Load, m.LoadEnd, priority, r.At.Format("2006-01-02"), commit, r.Took.Round(time.Second))
 }
 
-// ofStores says how the stores were measured.
+// ofStores describes how the stores were measured.
 func ofStores(r *figure.Report) string {
 	if r.Stores == nil {
 		return "Not measured in this run."

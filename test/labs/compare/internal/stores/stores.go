@@ -15,8 +15,8 @@ import (
 )
 
 // Measure measures the stores below the root of the repository whose servers
-// the machine has, and says of the others that it has not. kinds is a regular
-// expression for the names of those that are meant; an empty one means all.
+// the machine has, and reports the others as absent. kinds is a regular
+// expression that selects stores by name; an empty one selects all.
 //
 // The test is in another module, whose clients of databases the comparison does
 // not need. The first time it compiles them, which takes minutes.
@@ -30,11 +30,11 @@ func Measure(plan harness.Run, root, kinds string) (_ *storefigures.Report, err 
 	test := exec.CommandContext(plan.Ctx, "go", "test", "-count=1", "-vet=off", "-timeout=1h", "-run", "^TestFigures$/"+kinds, "./figures",
 		"-args", "-rounds", strconv.Itoa(plan.N(20, 4)), "-json", file)
 	test.Dir = filepath.Join(root, "test", "labs", "stores")
-	test.Env = append(os.Environ(), "GOWORK=") // that of the repository
+	test.Env = append(os.Environ(), "GOWORK=") // the workspace of the repository
 	test.WaitDelay = harness.Patience
 	out, failed := test.CombinedOutput()
 	if failed != nil {
-		// What was measured is told all the same.
+		// Print what was measured even so.
 		_, werr := plan.Progress.Write(out)
 		failed = errors.Join(fmt.Errorf("stores: %w", failed), werr)
 	}
@@ -44,7 +44,7 @@ func Measure(plan harness.Run, root, kinds string) (_ *storefigures.Report, err 
 	}
 	for i := range r.Stores {
 		if s := &r.Stores[i]; s.Absent != "" {
-			_, _ = fmt.Fprintf(plan.Progress, "stores: %s: %s\n", s.Name, s.Absent) // the report says it, too
+			_, _ = fmt.Fprintf(plan.Progress, "stores: %s: %s\n", s.Name, s.Absent) // the report contains it, too
 		}
 	}
 	return r, failed

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/labs/compare/internal/stores"
 )
 
-// One store stands for all: its server is embedded in the test.
-func TestStoresAreMeasuredAndWhatIsLeftOutIsSaid(t *testing.T) {
+// One store is enough for the test: its server is embedded.
+func TestStoresAreMeasuredAndOmissionsReported(t *testing.T) {
 	t.Parallel()
 	r, err := stores.Measure(harness.Run{Ctx: t.Context(), Quick: true, Progress: t.Output()}, "../../../../..", "^(NATS)$")
 	if err != nil {

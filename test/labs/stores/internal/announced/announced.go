@@ -18,18 +18,16 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// TTL is that of the elections: long enough that a busy machine costs no term
-// by itself.
+// TTL is the TTL of the elections: long enough that a busy machine costs no
+// term by itself.
 const TTL = 3 * time.Second
 
 // A System is where leaders are announced.
 type System struct {
-	// Open returns an announcer with connections of its own. Each of its writes
-	// goes through post, if that is not nil. Without an id it is that of a
-	// follower.
+	// Open returns an announcer with its own connections. Each of its writes
+	// goes through post, if that is not nil. Without an id it is a follower's.
 	Open func(tb testing.TB, group, id string, post *Post) discovery.Announcer
-	// Child are the arguments by which a process of its own opens one: see
-	// Serve.
+	// Child are the arguments by which a separate process opens one: see Serve.
 	Child func(tb testing.TB, group, id string) []string
 	// Shown returns the addresses to which a client is led.
 	Shown func(ctx context.Context, group string) ([]string, error)
@@ -52,7 +50,7 @@ type lab struct {
 	group string
 }
 
-// A testCase is one that is played by a group of its own.
+// A testCase is a case that a separate group plays.
 type testCase struct {
 	group, name string
 	judge       func(*lab)
@@ -60,7 +58,7 @@ type testCase struct {
 
 func cases() []testCase {
 	return append([]testCase{
-		{"follows", "a client is led to whoever leads", (*lab).follows},
+		{"follows", "a client reaches the leader", (*lab).follows},
 		{"repairs", "what others delete or change is repaired", (*lab).repairs},
 		{"late", "a late write replaces no later entry", (*lab).refusesLateWrites},
 		{"undo", "a late write does not undo a withdrawal", (*lab).refusesAfterWithdrawal},
@@ -137,8 +135,8 @@ func (c *candidate) count(kind discovery.Kind) (n int) {
 	return n
 }
 
-// address is that of a candidate's clients. Nobody listens there. 192.0.2.0/24
-// is for documentation (RFC 5737).
+// address is the address of a candidate's clients, where nothing listens.
+// 192.0.2.0/24 is for documentation (RFC 5737).
 func address(id string) string { return fmt.Sprintf("192.0.2.%d:8080", id[0]) }
 
 func config(group, id, address string) leader.ElectionConfig {
@@ -194,13 +192,13 @@ func (l *lab) follow() (end func()) {
 	return end
 }
 
-// child starts a candidate and its keeper in a process of its own.
+// child starts a candidate and its keeper in a new process.
 func (l *lab) child(id string) *harness.Child {
 	l.t.Helper()
 	return l.process("candidate", id)
 }
 
-// bare starts a candidate without a keeper in a process of its own.
+// bare starts a candidate without a keeper in a new process.
 func (l *lab) bare(id string) *harness.Child {
 	l.t.Helper()
 	return l.process("bare", id)
@@ -363,7 +361,7 @@ func (l *lab) announce(a discovery.Announcer, e discovery.Entry) discovery.Stand
 	stands, err = a.Look(natslab.Within(l.t), l.group)
 	l.must(err)
 	if !stands.Entry.Same(e) || stands.Damaged || stands.LastTerm != e.Term {
-		l.t.Fatalf("%+v stands, want %+v", stands, e)
+		l.t.Fatalf("%+v is stored, want %+v", stands, e)
 	}
 	return stands
 }
@@ -376,7 +374,7 @@ func (l *lab) refusesLateWrites() {
 	after, err := b.Look(natslab.Within(l.t), l.group)
 	l.must(err)
 	if !after.Entry.Same(before.Entry) || after.Version != before.Version || after.Damaged {
-		l.t.Errorf("%+v stands, and before %+v", after, before)
+		l.t.Errorf("%+v is stored, and before %+v", after, before)
 	}
 	l.awaitShown("b")
 	// The same without a network: the write states what it saw.

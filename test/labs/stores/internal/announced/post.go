@@ -24,8 +24,8 @@ func NewPost() *Post {
 // Release lets pass what was kept back.
 func (p *Post) Release() { close(p.release) }
 
-// Send makes a write by send. One that is kept back is made when it is
-// released, whatever became of its caller.
+// Send makes a write by send. A held write is made when it is released, even if
+// its caller has given up.
 func (p *Post) Send(ctx context.Context, send func(context.Context) error) error {
 	p.mu.Lock()
 	armed := p.armed

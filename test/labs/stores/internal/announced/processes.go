@@ -125,7 +125,7 @@ func (l *lab) allDead() {
 		l.t.Logf("without a candidate the entry is gone %v after the kill, with a TTL of %v", l.awaitShown(), TTL)
 		return
 	}
-	// Nobody who lives knows of it.
+	// No live candidate knows of it.
 	shown, err := l.Shown(natslab.Within(l.t), l.group)
 	l.must(err)
 	if !slices.Equal(shown, []string{address("a")}) {
@@ -148,8 +148,8 @@ func (l *lab) survived() {
 	l.t.Logf("without a candidate the entry is gone %v after the kill, with a TTL of %v, beside a follower", l.awaitSuccession(), TTL)
 }
 
-// outside are candidates that announce nothing, as those of other programs, and
-// two who follow them.
+// outside are candidates that announce nothing, as candidates of other
+// programs, and two clients that follow them.
 func (l *lab) outside() {
 	end := l.follow()
 	l.follow()

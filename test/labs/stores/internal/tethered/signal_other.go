@@ -4,5 +4,5 @@ package tethered
 
 import "os"
 
-// There are no such signals.
+// This system has no such signals.
 var freeze, thaw os.Signal = os.Interrupt, os.Interrupt

@@ -24,10 +24,10 @@ type Process struct {
 	log    buffer
 }
 
-// tether keeps a server no longer than the process that started it: a shell
-// tells its pid, reads its standard input, which ends with that process however
-// it ends, and then kills the server. A signal to the whole group of processes,
-// as a terminal sends it, is for the server and not for the shell.
+// tether keeps a server no longer than the process that started it. A shell
+// prints its pid, reads its standard input, which ends with that process
+// however it ends, and then kills the server. A signal to the whole process
+// group, as a terminal sends it, is for the server and not for the shell.
 const tether = `exec 3<&0; trap '' HUP INT TERM
 (trap - HUP INT TERM; exec "$@") </dev/null >&2 & server=$!
 echo $server
@@ -74,8 +74,8 @@ func (p *Process) Kill() {
 }
 
 // Pause freezes the server (SIGSTOP): its connections stay open, and nothing
-// answers. Where that can be seen (on Linux) it returns when each of the
-// server's threads stands still, which one that runs does a moment after the
+// answers. Where this is visible (on Linux) it returns when each of the
+// server's threads is stopped, which a running thread is a moment after the
 // signal.
 func (p *Process) Pause() error {
 	if err := p.server.Signal(freeze); err != nil {
@@ -87,7 +87,7 @@ func (p *Process) Pause() error {
 	return nil
 }
 
-// runs reports whether a thread of the process is seen not to stand still.
+// runs reports whether a thread of the process is seen to run.
 func runs(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is well-formed
 	return slices.ContainsFunc(threads, func(thread string) bool {

@@ -1,6 +1,6 @@
-// Server is what the fire lab runs as NATS servers whose clocks run at a rate
-// of their own. It is apart from the lab, since the lab builds it anew with such
-// clocks (package skew).
+// Server is the program that the fire lab runs as NATS servers whose clocks run
+// at a different rate. It is separate from the lab, since the lab rebuilds it
+// with such clocks (package skew).
 package main
 
 import (

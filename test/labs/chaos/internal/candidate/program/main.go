@@ -1,6 +1,7 @@
-// Program is what the fire lab runs as candidates, and as the busy loops that
-// starve them. It is apart from the lab, since the lab builds it anew with
-// clocks of its own (package skew), and perhaps with a bug (package mutant).
+// Program is the program that the fire lab runs as candidates, and as the busy
+// loops that starve them. It is separate from the lab, since the lab rebuilds
+// it with skewed clocks (package skew), and perhaps with a bug (package
+// mutant).
 package main
 
 import (

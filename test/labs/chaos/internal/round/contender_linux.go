@@ -11,8 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A Seat is a candidate of the round, whichever process it runs in at present.
-type Seat struct {
+// A Contender is a candidate of the round, whichever process it runs in at present.
+type Contender struct {
 	ID       string
 	Settings schedule.Settings
 	// Fault is held while something is done to the candidate: one fault at a
@@ -21,7 +21,7 @@ type Seat struct {
 
 	r       *Round
 	rate    int // of its clocks, in thousandths
-	proxies []*natslab.Proxy
+	proxies []*natslab.Relay
 
 	mu      sync.Mutex // guards what follows
 	current *process.Process
@@ -29,7 +29,7 @@ type Seat struct {
 }
 
 // Begin starts the candidate's process, if it does not run.
-func (s *Seat) Begin() {
+func (s *Contender) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != nil && s.current.Alive() {
@@ -40,14 +40,14 @@ func (s *Seat) Begin() {
 }
 
 // Process returns the process in which the candidate runs, or ran last.
-func (s *Seat) Process() *process.Process {
+func (s *Contender) Process() *process.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
 // Each does something with the proxies between the candidate and each server.
-func (s *Seat) Each(f func(*natslab.Proxy)) {
+func (s *Contender) Each(f func(*natslab.Relay)) {
 	for _, p := range s.proxies {
 		f(p)
 	}
@@ -55,7 +55,7 @@ func (s *Seat) Each(f func(*natslab.Proxy)) {
 
 // Link returns the proxy by which the candidate is connected, nil for none. Of
 // more than one, as for the moment of a change, it is any but the given one.
-func (s *Seat) Link(but *natslab.Proxy) *natslab.Proxy {
+func (s *Contender) Link(but *natslab.Relay) *natslab.Relay {
 	for _, p := range s.proxies {
 		if p != but && p.Connections() > 0 {
 			return p
@@ -66,7 +66,7 @@ func (s *Seat) Link(but *natslab.Proxy) *natslab.Proxy {
 
 // Again does something again and again, with random pauses, for as long as the
 // fault lasts.
-func (s *Seat) Again(f schedule.Fault, low, high time.Duration, do func()) {
+func (s *Contender) Again(f schedule.Fault, low, high time.Duration, do func()) {
 	rng := f.RNG()
 	for end := time.Now().Add(f.Length); time.Now().Before(end) && !s.r.Done(); {
 		do()
