@@ -1,5 +1,5 @@
 // Package examples holds small programs that elect a leader, each to be run in
-// several copies against `nats-server -js`, or against a server of its own with
+// several copies against `nats-server -js`, or against its own server with
 // -dev:
 //
 //   - quickstart: the program of the README, complete.
@@ -15,8 +15,8 @@
 //     copies work.
 //   - postgres: two hosts of a database whose primary leader run starts, and
 //     psql, which reaches it through leader proxy. Scripts, and no Go.
-//   - sidecar: campaigns for a program that is not written in Go, and tells it
-//     over HTTP whether it leads.
+//   - sidecar: campaigns for a program that is not written in Go, and answers
+//     it over HTTP whether it leads.
 //   - agent: clients of leader agent in Python and Node, whose programs
 //     campaign and act themselves.
 //   - operator: an operator of controller-runtime, whose writes the API server

@@ -6,8 +6,8 @@ require (
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	github.com/seed-ff2cb582/leader v0.0.0
-	github.com/seed-ff2cb582/leader/discovery/k8sdiscovery v0.0.0
-	github.com/seed-ff2cb582/leader/leadergrpc v0.0.0
+	github.com/seed-ff2cb582/leader/grpc v0.0.0
+	github.com/seed-ff2cb582/leader/kubernetes v0.0.0
 	github.com/seed-ff2cb582/leader/store/storetest/judge v0.0.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12

@@ -130,7 +130,7 @@ func TestTheProgramsRunAsTheManifestsRunThem(t *testing.T) {
 		}
 		header := get(t, "http://"+address+"/leader", http.StatusOK)
 		if got := header.Get(probe.AddressHeader); program == "web" && got != address {
-			t.Errorf("the leader says that it is at %q, want its POD_IP and port: %q", got, address)
+			t.Errorf("the leader announces %q, want its POD_IP and port: %q", got, address)
 		}
 		p.Kill()
 	}
@@ -150,7 +150,7 @@ contexts: [{name: x, context: {cluster: x, namespace: leader}}]}`), 0o600)
 
 const window = probe.DefaultWindow
 
-// environment is that of a container, with some values replaced.
+// environment is the environment of a container, with some values replaced.
 func environment(c corev1.Container, values map[string]string) (env []string) {
 	for _, e := range c.Env {
 		value, ok := values[e.Name]
@@ -210,10 +210,10 @@ func checkLeave(t *testing.T, what string, spec corev1.PodSpec) {
 	t.Helper()
 	// DemoteTimeout and the end of the last requests in web; the release of the
 	// sidecar, after its program; --stop-timeout and the release of run.yaml.
-	// The operator, which takes longer, has a test of its own.
+	// The operator, which takes longer, has a separate test.
 	const leaving = 10 * time.Second
 	if spec.TerminationGracePeriodSeconds == nil {
-		t.Errorf("%s does not say how long its pods may take to leave", what)
+		t.Errorf("%s does not set how long its pods may take to leave", what)
 		return
 	}
 	grace := time.Duration(*spec.TerminationGracePeriodSeconds) * time.Second
@@ -227,7 +227,7 @@ func checkLeave(t *testing.T, what string, spec corev1.PodSpec) {
 	}
 	for _, c := range spec.InitContainers {
 		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
-			t.Errorf("%s: %s is no sidecar, and would release before the program has ended", what, c.Name)
+			t.Errorf("%s: %s is not a sidecar, and would release before the program has ended", what, c.Name)
 		}
 	}
 }
@@ -262,7 +262,7 @@ func TestTheImagesOfTheManifestsAreBuiltByOurDockerfiles(t *testing.T) {
 		for _, p := range d.pods() {
 			for _, c := range p.containers() {
 				used[c.Image] = true
-				// run.yaml tells how its reader builds that one.
+				// run.yaml explains how its reader builds that one.
 				if strings.HasSuffix(c.Image, ":dev") && ownImages[c.Image] == "" && c.Image != "backup:dev" {
 					t.Errorf("%s: nobody knows how %s is built", base, c.Image)
 				}
@@ -273,9 +273,9 @@ func TestTheImagesOfTheManifestsAreBuiltByOurDockerfiles(t *testing.T) {
 		file := read(t, filepath.Join("..", dir, "Dockerfile"))
 		command := fmt.Sprintf("docker build -t %s -f %s/Dockerfile .\n", name, dir)
 		if from := fromLine.FindSubmatch(file); !used[name] || from == nil || !bytes.Contains(file, []byte(command)) {
-			t.Errorf("%s: in the manifests %v; the Dockerfile has to say %q, and begin with an image of Go", name, used[name], command)
+			t.Errorf("%s: in the manifests %v; the Dockerfile has to contain %q, and begin with an image of Go", name, used[name], command)
 		} else if mod := read(t, filepath.Join("..", dir, "go.mod")); !bytes.Contains(mod, append([]byte("\ngo "), from[1]...)) {
-			t.Errorf("%s is built by Go %s, and its go.mod says otherwise: %.100s", name, from[1], mod)
+			t.Errorf("%s is built by Go %s, and its go.mod names another version: %.100s", name, from[1], mod)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package examples
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,6 +28,7 @@ import (
 const (
 	manifests = "../deploy/kubernetes"
 	labelled  = "../deploy/label"
+	images    = "../deploy/images" // a component of those that have pods
 )
 
 // A deployment is all that manifests deploy beside each other, by kind and
@@ -79,8 +81,8 @@ func load(t *testing.T) *deployment {
 }
 
 // deployed are all installations that the repository has manifests for, by the
-// directory or the file that is applied. deploy/kubernetes stands beside those
-// that do not bring it and need NATS.
+// directory or the file that is applied. deploy/kubernetes is applied with the
+// manifests that need NATS and do not bring it.
 func deployed(t *testing.T) map[string]*deployment {
 	t.Helper()
 	all := map[string]*deployment{}
@@ -112,6 +114,7 @@ func bases(t *testing.T) (found []string) {
 			dir := filepath.ToSlash(filepath.Dir(path))
 			_, whole := os.Stat(filepath.Join(dir, "kustomization.yaml"))
 			switch {
+			case dir == images:
 			case whole == nil && !slices.Contains(found, dir):
 				found = append(found, dir)
 			case whole != nil && bytes.Contains(read(t, path), []byte("\nkind: ")):
@@ -135,7 +138,7 @@ func (d *deployment) kustomization(t *testing.T, dir string) {
 	t.Helper()
 	var k struct {
 		APIVersion, Kind, Namespace string
-		Resources                   []string
+		Resources, Components       []string
 		Patches                     []struct{ Path string }
 	}
 	const name = "kustomization.yaml"
@@ -167,10 +170,51 @@ func (d *deployment) kustomization(t *testing.T, dir string) {
 	for _, p := range k.Patches {
 		d.patch(t, filepath.Join(dir, p.Path))
 	}
+	for _, component := range k.Components {
+		if path := filepath.ToSlash(filepath.Join(dir, component)); path != images {
+			t.Errorf("%s has the component %s, which this test does not know", dir, path)
+		}
+		d.nameImages(t)
+	}
 }
 
-// patch merges a Deployment's patch into the one that stands there, as
-// kustomize and the API server do. It has to be strict by itself, too.
+// nameImages gives the containers the images that deploy/images names, as
+// kustomize does: all of them, so that no manifest names a version.
+func (d *deployment) nameImages(t *testing.T) {
+	t.Helper()
+	var k struct {
+		APIVersion, Kind string
+		Images           []struct{ Name, NewName, NewTag string }
+	}
+	if err := yaml.UnmarshalStrict(read(t, images+"/kustomization.yaml"), &k); err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]string{}
+	for _, i := range k.Images {
+		named[i.Name] = cmp.Or(i.NewName, i.Name) + ":" + i.NewTag
+	}
+	var specs []*corev1.PodSpec
+	for _, w := range d.deployments {
+		specs = append(specs, &w.Spec.Template.Spec)
+	}
+	for _, w := range d.statefulSets {
+		specs = append(specs, &w.Spec.Template.Spec)
+	}
+	for _, spec := range specs {
+		for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+			for i := range containers {
+				name, _, _ := strings.Cut(containers[i].Image, ":")
+				if named[name] == "" {
+					t.Errorf("%s does not name the image %s of container %s", images, containers[i].Image, containers[i].Name)
+				}
+				containers[i].Image = named[name]
+			}
+		}
+	}
+}
+
+// patch merges a Deployment's patch into the existing one, as kustomize and the
+// API server do. The patch has to be strict by itself, too.
 func (d *deployment) patch(t *testing.T, path string) {
 	t.Helper()
 	doc := read(t, path)
@@ -258,14 +302,14 @@ func decode[T any, P interface {
 	object := P(new(T))
 	err := strictly(doc, object)
 	if into[object.GetName()] != nil {
-		err = errors.Join(err, fmt.Errorf("another %T of the name %s stands beside it", object, object.GetName()))
+		err = errors.Join(err, fmt.Errorf("there is another %T with the name %s", object, object.GetName()))
 	}
 	into[object.GetName()] = object
 	return err
 }
 
-// strictly decodes as the API server does: names of fields are told apart by
-// case, and unknown ones are faults.
+// strictly decodes as the API server does: names of fields are case-sensitive,
+// and unknown ones are faults.
 func strictly(doc []byte, into any) error {
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {
@@ -340,7 +384,7 @@ func probes(c corev1.Container) map[string]*corev1.Probe {
 	return all
 }
 
-func TestWhatManifestsSelectExists(t *testing.T) {
+func TestSelectorsOfManifestsMatch(t *testing.T) {
 	for base, d := range deployed(t) {
 		t.Run(base, func(t *testing.T) {
 			d.checkPods(t)
@@ -528,7 +572,7 @@ func TestContainersNameWhatTheyHave(t *testing.T) {
 	}
 }
 
-// volumes are the names of those of a pod.
+// volumes are the names of a pod's volumes.
 func (d *deployment) volumes(t *testing.T, p pods) map[string]bool {
 	t.Helper()
 	volumes := map[string]bool{}
@@ -548,7 +592,7 @@ func (d *deployment) volumes(t *testing.T, p pods) map[string]bool {
 	return volumes
 }
 
-// checkProbes demands that a container which serves says whether it is ready,
+// checkProbes requires that a serving container reports whether it is ready,
 // and whether a restart would help.
 func checkProbes(t *testing.T, p pods, c corev1.Container) {
 	t.Helper()

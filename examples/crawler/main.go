@@ -1,7 +1,7 @@
 // Command crawler crawls a site with tasks: of all copies one leads and hands
 // them out, and all copies work.
 //
-//	go run ./examples/crawler -dev -id a -crawl 500    # a NATS server of its own; 500 pages
+//	go run ./examples/crawler -dev -id a -crawl 500    # with its own NATS server; 500 pages
 //
 // In other terminals, meanwhile or before, further copies with workers of their
 // own, any of which may be killed:

@@ -3,14 +3,14 @@
 //
 //	go run ./examples/grpc -dev -id a -listen 127.0.0.1:9081
 //
-// The first copy has a NATS server of its own. In other terminals:
+// The first copy runs a NATS server. In other terminals:
 //
 //	go run ./examples/grpc -id b -listen 127.0.0.1:9082
 //	go run ./examples/grpc -id client -call
 //
-// Then end the copy that counts, and see the client go on with the other. How
-// clients call (whether they wait, and for how long) stands in the leader's
-// record.
+// Then end the copy that counts, and see the client go on with the other. The
+// leader's record contains how clients call (whether they wait, and for how
+// long).
 //
 // The service has one method. Its messages are well-known ones, and its
 // description is written by hand, so that there is no generated code to read
@@ -37,7 +37,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/examples/internal/app"
-	"github.com/seed-ff2cb582/leader/leadergrpc"
+	"github.com/seed-ff2cb582/leader/grpc/leadergrpc"
 )
 
 const (
@@ -91,13 +91,13 @@ func serve(ctx context.Context, e leader.Election, l net.Listener, c *counter) e
 	s.RegisterService(c.describe(), nil)
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(l) }()
-	// Not ctx: its end is the beginning of ours.
+	// Not ctx: its end begins our own stop.
 	err := e.Start(context.WithoutCancel(ctx))
 	if err == nil {
 		select {
 		case <-ctx.Done():
 		case err = <-failed:
-		case <-e.Done(): // by itself; Stop says why
+		case <-e.Done(): // by itself; Stop returns why
 		}
 	}
 	err = errors.Join(err, e.Stop())
@@ -115,7 +115,7 @@ type counter struct {
 	n    int
 }
 
-// count runs on the leader only. Its context is that of the term.
+// count runs on the leader only. Its context is the term's.
 func (c *counter) count(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,8 +15,8 @@ func addToScheme(s *runtime.Scheme) {
 	metav1.AddToGroupVersion(s, groupVersion())
 }
 
-// A LeaderGroup asks that a ConfigMap shows who leads a group: that of its name
-// with leadergroup- before it.
+// A LeaderGroup asks for a ConfigMap that shows who leads a group: its name is
+// the LeaderGroup's with leadergroup- before it.
 type LeaderGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

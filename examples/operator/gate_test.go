@@ -23,9 +23,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A gate stands between one operator and the API server. It notes each write,
-// and can hold writes, which then reach the server whatever has become of the
-// operator meanwhile, as those do that are under way in a network.
+// A gate is between one operator and the API server. It notes each write, and
+// can hold writes, which then reach the server whatever has become of the
+// operator meanwhile, as writes do that are under way in a network.
 type gate struct {
 	front  *httptest.Server
 	behind http.RoundTripper
@@ -77,7 +77,7 @@ func (s *stage) gate() *gate {
 	return g
 }
 
-// config is that of the account, by way of the gate.
+// config is the account's, by way of the gate.
 func (g *gate) config(t *testing.T, account *rest.Config) *rest.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ca.pem")
@@ -138,7 +138,7 @@ func (g *gate) write(w http.ResponseWriter, r *http.Request) {
 	g.writes[i].status, g.writes[i].answer = status, string(answer)
 	g.mu.Unlock()
 	w.WriteHeader(status)
-	_, _ = w.Write(answer) // to whom it may concern
+	_, _ = w.Write(answer) // to any reader
 }
 
 // arrives notes a write, and returns what it has to wait for.

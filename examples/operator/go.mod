@@ -6,11 +6,10 @@ go 1.26.0
 
 replace (
 	github.com/seed-ff2cb582/leader => ../..
-	github.com/seed-ff2cb582/leader/leaderkube => ../../leaderkube
-	github.com/seed-ff2cb582/leader/store/consulstore => ../../store/consulstore
-	github.com/seed-ff2cb582/leader/store/etcdstore => ../../store/etcdstore
+	github.com/seed-ff2cb582/leader/consul => ../../consul
+	github.com/seed-ff2cb582/leader/etcd => ../../etcd
+	github.com/seed-ff2cb582/leader/kubernetes => ../../kubernetes
 	github.com/seed-ff2cb582/leader/store/gcsstore => ../../store/gcsstore
-	github.com/seed-ff2cb582/leader/store/k8sstore => ../../store/k8sstore
 	github.com/seed-ff2cb582/leader/store/mongostore => ../../store/mongostore
 	github.com/seed-ff2cb582/leader/store/mysqlstore => ../../store/mysqlstore
 	github.com/seed-ff2cb582/leader/store/pgstore => ../../store/pgstore
@@ -25,7 +24,6 @@ require (
 	github.com/go-logr/logr v1.4.4
 	github.com/nats-io/nats.go v1.55.0
 	github.com/seed-ff2cb582/leader v0.0.0
-	github.com/seed-ff2cb582/leader/leaderkube v0.0.0
 	github.com/seed-ff2cb582/leader/test v0.0.0
 	github.com/seed-ff2cb582/leader/test/labs/stores v0.0.0
 	k8s.io/api v0.37.2

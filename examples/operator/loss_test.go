@@ -43,8 +43,8 @@ func cutOff(t *testing.T, s *stage, copies map[string]*copied, first uint64) *co
 	report := fmt.Sprintf("it ended %v after it was cut off, with a lease of %v, and its successor wrote after %v; no stall was longer than %v",
 		leads.at.Sub(cut).Round(time.Millisecond), lease, takeover.arrived.Sub(cut).Round(time.Millisecond), stalls.longest())
 	t.Log(report)
-	// The trust window ends a tenth of a lease and more before another may lead.
-	// Whoever looks later than that is the machine.
+	// The trust window ends a tenth of a lease and more before another may
+	// lead. If the operator looks later than that, the machine stalled.
 	if leads.at.After(takeover.arrived) && stalls.longest() < lease/50 {
 		t.Error(report)
 	}

@@ -8,13 +8,13 @@
 //	GOWORK=off go test .                             # tests it on a real API server
 //	kubectl apply -k examples/operator/deploy        # after deploy/kubernetes, which brings NATS
 //
-// What it shows: a manager of controller-runtime with a lock of package
-// leaderkube, and writes that the API server itself refuses when they come from
-// a leader of before (deploy/fence.yaml).
+// It shows a manager of controller-runtime with a lock of package leaderkube,
+// and writes that the API server itself refuses when they come from an earlier
+// leader (deploy/fence.yaml).
 //
 // It reads KUBECONFIG (or the pod's account), NATS_URL, POD_NAME,
-// LEADER_BUCKET, the bucket of its own election and of groups that name none,
-// LEADER_TTL, the length of its lease (20s), NAMESPACE, the one whose
+// LEADER_BUCKET, the bucket of its election and of groups that name none,
+// LEADER_TTL, the length of its lease (20s), NAMESPACE, the namespace whose
 // LeaderGroups it serves (all of them), and PROBES, where it answers /healthz
 // and /readyz (:8081).
 package main
@@ -110,19 +110,19 @@ func manage(ctx context.Context, mgr ctrl.Manager, lock *lock) error {
 }
 
 // connection returns the options of the connection to NATS. It lasts for as
-// long as the process: one that is closed for good ends it, since a standby
-// without one would count as healthy, and never lead.
+// long as the process: a permanently closed one ends it, since a standby
+// without a connection would count as healthy, and never lead.
 func connection(end context.CancelCauseFunc) []nats.Option {
 	return []nats.Option{
 		nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true),
 		// Credentials may be refused while they are being renewed: see Security
-		// in docs/operations.md.
+		// in docs/operate/security.md.
 		nats.IgnoreAuthErrorAbort(),
 		nats.ClosedHandler(func(nc *nats.Conn) { end(errors.Join(nats.ErrConnectionClosed, nc.LastError())) }),
 	}
 }
 
-// What the end of a term, and of a pod, may take.
+// How long the end of a term, and of a pod, may take.
 const (
 	// drains is how long the manager waits for reconciliations to end. Its
 	// default is 30 s.
@@ -168,8 +168,8 @@ func newManager(config *ctrlConfig, l *lock) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(config, opts)
 	if err == nil {
 		// Readiness is not leadership: a rollout that waited for a new copy to
-		// lead would never end. Nor does either say anything of NATS, since no
-		// restart brings it back.
+		// lead would never end. Neither depends on NATS, since no restart
+		// brings it back.
 		err = errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
 	}
 	if err != nil {

@@ -48,8 +48,8 @@ const (
 	namespace = "leader"
 	account   = "leadergroup-operator"
 
-	// lease is that of the operators: an operator that loses it ends, as in a
-	// machine that stands still for so long, and here nobody starts it anew.
+	// lease is the operators' lease: an operator that loses it ends, as in a
+	// machine that stalls for so long, and here nobody starts it again.
 	lease = 10 * time.Second
 )
 
@@ -131,12 +131,12 @@ func read(t *testing.T, file string) []byte {
 	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 }
 
-// A copied operator is one of two, in a process of its own, with a way of its
-// own to NATS and to the API server.
+// A copied operator is one of two, in a separate process, with a separate way
+// to NATS and to the API server.
 type copied struct {
 	name string
 	cmd  *exec.Cmd
-	nats *natslab.Proxy
+	nats *natslab.Relay
 	api  *gate
 	log  logged
 
@@ -153,7 +153,7 @@ func (s *stage) operator(name string) *copied {
 	}
 	c := &copied{
 		name: name, cmd: exec.CommandContext(context.WithoutCancel(s.Context()), self),
-		nats: natslab.NewProxy(s, s.nats.Addr()), api: s.gate(), ended: make(chan struct{}),
+		nats: natslab.NewRelay(s, s.nats.Addr()), api: s.gate(), ended: make(chan struct{}),
 	}
 	c.cmd.Env = append(os.Environ(), serving+"=1", "KUBECONFIG="+s.srv.Kubeconfig(s, c.api.config(s.T, s.config), namespace),
 		"NATS_URL="+c.nats.URL(), "POD_NAME="+name, "NAMESPACE="+namespace, "LEADER_TTL="+lease.String(), "PROBES=127.0.0.1:0")
@@ -162,7 +162,7 @@ func (s *stage) operator(name string) *copied {
 		s.Fatal(err)
 	}
 	go func() {
-		_ = c.cmd.Wait() // its state tells
+		_ = c.cmd.Wait() // see its state
 		c.at = time.Now()
 		close(c.ended)
 	}()
@@ -241,12 +241,12 @@ func (s *stage) lead(id string) leader.Election {
 	return e
 }
 
-// shows waits until the ConfigMap and the status say that this one leads, and
-// returns the operator's term by which they do.
+// shows waits until the ConfigMap and the status name this one as the leader,
+// and returns the operator's term by which they do.
 func (s *stage) shows(id string, other func(term uint64) bool) (g LeaderGroup, term uint64) {
 	s.Helper()
 	key, shows := client.ObjectKey{Namespace: namespace, Name: "orders"}, client.ObjectKey{Namespace: namespace, Name: prefix + "orders"}
-	natslab.Eventually(s, "the ConfigMap says that "+id+" leads", func(ctx context.Context) error {
+	natslab.Eventually(s, "the ConfigMap names "+id+" as the leader", func(ctx context.Context) error {
 		var m corev1.ConfigMap
 		if err := errors.Join(s.admin.Get(ctx, shows, &m), s.admin.Get(ctx, key, &g)); err != nil {
 			return err
@@ -299,7 +299,7 @@ func (s *stage) leads(copies map[string]*copied, term uint64) *copied {
 	return nil
 }
 
-// checkProbes asks what the manifest's probes ask. One of two copies leads, and
+// checkProbes asks the manifest's probes: of two copies exactly one leads, and
 // both are ready.
 func checkProbes(t *testing.T, c *copied) {
 	t.Helper()
@@ -359,7 +359,7 @@ func TestTwoOperatorsAndOneThatIsKilled(t *testing.T) {
 }
 
 // stepDown takes the lead from an operator: its manager ends, and its process
-// fails, so that Kubernetes starts it anew.
+// fails, so that Kubernetes starts it again.
 func stepDown(t *testing.T, s *stage, leads *copied, term uint64) {
 	control, err := leader.NewControl(s.nats.Connect(t), "leaders", "test")
 	if err != nil {
@@ -431,7 +431,7 @@ func anotherGroup(t *testing.T, s *stage) {
 	if err := s.admin.Patch(natslab.Within(t), g, client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"group": "invoices"}}`))); err != nil {
 		t.Fatal(err)
 	}
-	natslab.Eventually(t, "the status says that nobody leads", func(ctx context.Context) error {
+	natslab.Eventually(t, "the status shows no leader", func(ctx context.Context) error {
 		var m corev1.ConfigMap
 		err := errors.Join(
 			s.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: prefix + "orders"}, &m),
@@ -462,7 +462,7 @@ func lateWrites(t *testing.T, s *stage, g *LeaderGroup, first, second leader.Ter
 			t.Errorf("%s by a leader of before: %v", what, err)
 		}
 	}
-	// Without a term, and with the label dropped besides.
+	// Without a term, and also with the label dropped.
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: prefix + "orders"}}
 	for _, labels := range []string{`{}`, `{"` + fencedLabel + `": null}`} {
 		patch := fmt.Sprintf(`{"metadata": {"labels": %s, "annotations": {%q: null}}, "data": {"leader": "nobody"}}`, labels, termAnnotation)

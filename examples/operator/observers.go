@@ -50,7 +50,8 @@ func newObservers(nc *nats.Conn) *observers {
 }
 
 // Start implements manager.Runnable: it lets observations run until ctx is
-// done. As a Runnable without a word of its own it runs where this copy leads.
+// done. As it does not implement LeaderElectionRunnable, it runs where this
+// copy leads.
 func (o *observers) Start(ctx context.Context) error {
 	o.mu.Lock()
 	o.ctx = ctx

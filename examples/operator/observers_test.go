@@ -42,7 +42,7 @@ func newLookout(t *testing.T) *lookout {
 	return l
 }
 
-// put writes a record, as whoever may write the key can.
+// put writes a record, as any user that may write the key can.
 func (l *lookout) put(bucket, address string) {
 	l.Helper()
 	msg := &nats.Msg{Subject: "$KV." + bucket + ".orders", Data: fmt.Appendf(nil, `{"id":"a","token":"t","ttl":3600000,"term":1,"renewal":1,"address":%q}`, address)}
@@ -98,7 +98,7 @@ func TestABucketIsWatchedForAsLongAsALeaderGroupNamesIt(t *testing.T) {
 	l.awaits(first, "one", "a.example")
 }
 
-// A group without a record has no leader, and is not told of.
+// A group without a record has no leader, and no observation reports it.
 func TestAGroupThatIsNotThereIsKnownToHaveNoLeader(t *testing.T) {
 	l := newLookout(t)
 	l.put("one", "a.example")
@@ -117,7 +117,7 @@ func TestAGroupThatIsNotThereIsKnownToHaveNoLeader(t *testing.T) {
 	}
 }
 
-// A status is better than none only if it is that of the group that is named
+// A status is better than none only if it belongs to the group that is named
 // now.
 func TestAStatusIsKeptWhileNothingElseIsKnownOfItsGroup(t *testing.T) {
 	g := &LeaderGroup{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: LeaderGroupSpec{Group: "orders"}}
@@ -130,7 +130,7 @@ func TestAStatusIsKeptWhileNothingElseIsKnownOfItsGroup(t *testing.T) {
 	}
 	g.Spec.Group, g.Generation = "orders-v2", 2
 	if g.keeps(false) {
-		t.Error("the status is that of another group, and is kept")
+		t.Error("the status belongs to another group, and is kept")
 	}
 	g.Status, _ = statusOf(g, observation{}, leader.Term{Number: 8}, nil, time.Now())
 	if c := g.Status.Conditions[0]; c.Reason != "Vacant" || g.Status.Leader != "" || !g.keeps(false) {
@@ -149,7 +149,7 @@ func TestStatusReportsAConfigMapOfSomebodyElse(t *testing.T) {
 			t.Errorf("%v: %+v", unwritten, c)
 		}
 		if unwritten != nil && c.Message != unwritten.Error() {
-			t.Errorf("%q does not say why", c.Message)
+			t.Errorf("%q contains no reason", c.Message)
 		}
 	}
 }

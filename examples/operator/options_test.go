@@ -41,7 +41,7 @@ func probed(t *testing.T) []string {
 	return []string{c.LivenessProbe.HTTPGet.Path, c.ReadinessProbe.HTTPGet.Path}
 }
 
-// A copy without a connection stands by for ever, and counts as healthy.
+// A copy without a connection waits for ever, and counts as healthy.
 func TestTheConnectionLastsAsLongAsTheProcess(t *testing.T) {
 	ctx, end := context.WithCancelCause(t.Context())
 	opts := nats.GetDefaultOptions()

@@ -38,17 +38,17 @@ const (
 	fencedLabel    = "leader.example/fenced"
 	termAnnotation = "leader.example/term"
 	fieldOwner     = client.FieldOwner("leadergroup-operator")
-	// led is the type of the condition that says whether somebody leads.
+	// led is the type of the condition that reports whether somebody leads.
 	led = "Led"
-	// shown is the type of the condition that says whether the ConfigMap shows
-	// it.
+	// shown is the type of the condition that reports whether the ConfigMap
+	// shows it.
 	shown = "Shown"
 	// prefix begins the names of the ConfigMaps, which share their namespace
-	// with those of all kinds of programs.
+	// with all kinds of programs.
 	prefix = "leadergroup-"
 )
 
-// errForeign says that the ConfigMap of a LeaderGroup is somebody else's.
+// errForeign: the ConfigMap of a LeaderGroup is somebody else's.
 var errForeign = errors.New("it exists, and this LeaderGroup does not own it: delete it, or give the LeaderGroup another name")
 
 // A reconciler brings ConfigMaps and statuses in line with who leads.
@@ -160,10 +160,10 @@ func configMapOf(g *LeaderGroup, seen observation, term leader.Term) *corev1.Con
 // applyConfigMap writes the ConfigMap of a LeaderGroup. The error matches
 // errForeign if there is one of that name that the LeaderGroup does not own.
 //
-// It creates what is not there, which fails where somebody else has done so
-// meanwhile, and else changes the very object that it has seen to be its own:
-// the uid in a patch is a condition. What somebody else has changed of that
-// object is changed back.
+// It creates a missing object, which fails if somebody else has done so
+// meanwhile, and otherwise changes the very object that it has seen to be its
+// own: the uid in a patch is a condition. It reverts others' changes of that
+// object.
 func applyConfigMap(ctx context.Context, c client.Client, g *LeaderGroup, seen observation, term leader.Term) error {
 	want := configMapOf(g, seen, term)
 	var stands corev1.ConfigMap
@@ -215,7 +215,7 @@ func statusOf(g *LeaderGroup, seen observation, term leader.Term, unwritten erro
 	s.Conditions = append([]metav1.Condition(nil), s.Conditions...)
 	condition := metav1.Condition{Type: led, Status: metav1.ConditionTrue, Reason: "Leads", Message: seen.ID + " leads", ObservedGeneration: g.Generation}
 	if seen.ID == "" {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Vacant", "nobody leads, as far as can be seen"
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Vacant", "no leader is known"
 	}
 	changed = meta.SetStatusCondition(&s.Conditions, condition)
 	changed = meta.SetStatusCondition(&s.Conditions, shownOf(g, unwritten)) || changed
@@ -231,7 +231,7 @@ func statusOf(g *LeaderGroup, seen observation, term leader.Term, unwritten erro
 	return s, changed
 }
 
-// shownOf is the condition that says whether the ConfigMap shows who leads.
+// shownOf is the condition that reports whether the ConfigMap shows who leads.
 func shownOf(g *LeaderGroup, unwritten error) metav1.Condition {
 	c := metav1.Condition{Type: shown, Status: metav1.ConditionTrue, Reason: "Written", Message: prefix + g.Name + " shows it", ObservedGeneration: g.Generation}
 	switch {

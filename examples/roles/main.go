@@ -1,7 +1,7 @@
 // Command roles spreads many roles over its copies: each role is worked for by
 // one copy, and each copy has its fair share.
 //
-//	go run ./examples/roles -dev -id a      # with a NATS server of its own; in other terminals:
+//	go run ./examples/roles -dev -id a      # with its own NATS server; in other terminals:
 //	go run ./examples/roles -id b
 //	go run ./examples/roles -id c
 //
@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	defer closeAll()
 
-	// One connection, one watch and one configuration serve all roles.
+	// All roles share one connection, one watch and one configuration.
 	roles, err := leader.NewRoleManager(nc, leader.RoleManagerConfig{
 		Election: leader.ElectionConfig{
 			Bucket: app.Bucket, BucketAutoCreate: true, InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(), DeleteOnStop: true,
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	select {
 	case <-ctx.Done():
-	case <-roles.Done(): // by itself; Stop says why
+	case <-roles.Done(): // by itself; Stop returns why
 	}
 	return roles.Stop() // waits until all work has stopped and all roles are released
 }

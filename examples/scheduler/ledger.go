@@ -28,8 +28,8 @@ CREATE TABLE IF NOT EXISTS account (id INTEGER PRIMARY KEY, balance INTEGER NOT 
 INSERT INTO account (id, balance) VALUES (1, 0) ON CONFLICT DO NOTHING;`
 
 func open(ctx context.Context, path string) (*ledger, error) {
-	// Transactions begin with the write lock, and wait for it: those of other
-	// copies end soon.
+	// Transactions begin with the write lock, and wait for it: other copies'
+	// transactions end soon.
 	source := "file:" + (&url.URL{Path: path}).EscapedPath() +
 		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 	db, err := sql.Open("sqlite", source)
@@ -63,7 +63,7 @@ func (l *ledger) begin(ctx context.Context, term leader.Term) (last time.Time, e
 }
 
 // run runs the job for a slot, unless it was run. An error that matches
-// fence.ErrStale says that a later term was here; nothing was done then.
+// fence.ErrStale means that a later term was here; nothing was done then.
 func (l *ledger) run(ctx context.Context, term leader.Term, slot time.Time, instance string) (ran bool, err error) {
 	err = l.fence.Do(ctx, l.db, group, term, func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, `INSERT INTO run (slot, term, instance) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,

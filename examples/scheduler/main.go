@@ -4,7 +4,7 @@
 //
 //	go run ./examples/scheduler -dev -id a -db /tmp/jobs.db
 //
-// The first copy has a NATS server of its own. In another terminal:
+// The first copy runs a NATS server. In another terminal:
 //
 //	go run ./examples/scheduler -id b -db /tmp/jobs.db
 //
@@ -88,7 +88,7 @@ func (s *scheduler) lead(ctx context.Context, term leader.Term) error {
 			continue
 		}
 		if errors.Is(err, fence.ErrStale) {
-			return err // the lease says that we lead, the database that another does: it is right
+			return err // by the lease we lead, by the database another does: it is right
 		}
 		s.say(term, "fails error=%q", err)
 		app.Sleep(ctx, retry)
@@ -97,8 +97,8 @@ func (s *scheduler) lead(ctx context.Context, term leader.Term) error {
 }
 
 func (s *scheduler) leadOnce(ctx context.Context, term leader.Term) error {
-	// From here on the database refuses our predecessor, so that what it says
-	// of the past is final.
+	// From here on the database refuses our predecessor, so that its past
+	// entries are final.
 	last, err := s.ledger.begin(ctx, term)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func TestASlotIsRunOnce(t *testing.T) {
 }
 
 // The first line that somebody reads who tries it names no slot of the year 1.
-func TestTheFirstTermSaysThatItBegins(t *testing.T) {
+func TestFirstTermLogsItsStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var said []string
 	s := scheduler{ledger: openLedger(t), every: time.Hour, say: func(_ leader.Term, format string, args ...any) {

@@ -41,8 +41,8 @@ func TestNoSlotIsRunTwiceAlthoughLeadersStallAndDie(t *testing.T) {
 
 // stallUntilRefused stops leaders in the midst of their work, until one of
 // them, continued after another has taken over, is seen to be refused by the
-// database. One stall may come at another moment than it is meant for: on a
-// slow machine the signal is late.
+// database. A stall may come at another moment than intended: on a slow machine
+// the signal is late.
 func stallUntilRefused(t *testing.T, crew *lab.Crew) (refused lab.Line) {
 	t.Helper()
 	for range 10 {

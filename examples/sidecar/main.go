@@ -1,5 +1,5 @@
 // Command sidecar campaigns for a program beside it that is not written in Go,
-// and tells it over HTTP whether it leads:
+// and answers it over HTTP whether it leads:
 //
 //	go run ./examples/sidecar -group reports -listen 127.0.0.1:8081 \
 //	    -health http://127.0.0.1:8080/healthz
@@ -97,7 +97,7 @@ func serve(ctx context.Context, e leader.Election, listen string) error {
 		select {
 		case <-ctx.Done():
 		case err = <-failed:
-		case <-e.Done(): // by itself; Stop says why
+		case <-e.Done(): // by itself; Stop returns why
 		}
 	}
 	return errors.Join(err, e.Stop(), srv.Close())

@@ -76,7 +76,7 @@ func TestTheProgramBesideTheSidecarLeadsWhileItIsWell(t *testing.T) {
 		crew.Start(fmt.Sprint(i), "-listen", p.sidecar, "-health", p.URL)
 	}
 	first, term := awaitLeader(t, programs, -1)
-	crew.Await("the term that the program was told of", func(l lab.Line) bool {
+	crew.Await("the term that the program received", func(l lab.Line) bool {
 		return l.ID == fmt.Sprint(first) && fmt.Sprint(l.Term) == term
 	})
 

@@ -1,5 +1,5 @@
-// Package sqlitestore is a whole store in 108 lines of code: elections among
-// the processes of one machine, over a SQLite file. docs/adding-a-store.md
+// Package sqlitestore is a whole store in 97 lines of code: elections among
+// the processes of one machine, over a SQLite file. docs/contributing/adding-a-store.md
 // explains it step by step.
 package sqlitestore
 
@@ -13,7 +13,7 @@ import (
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/feed"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // schema makes the table. A deleted row leaves its revision in the counter, so
@@ -25,13 +25,13 @@ INSERT INTO leader_revision SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM leader_revi
 
 // A Store keeps records in a file. Make one with Open.
 type Store struct {
-	*feed.Feed // Watch, WatchPattern, ConnState, OnConnState
-	db         *sql.DB
+	*base.Store // all but Check
+	db          *sql.DB
 }
 
 // Open opens the file, and makes it if it is missing.
 func Open(ctx context.Context, file string) (*Store, error) {
-	// A write waits for those of others. synchronous(full) keeps what was
+	// A write waits for other writes. synchronous(full) keeps what was
 	// acknowledged if the machine fails.
 	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=synchronous(full)")
 	if err != nil {
@@ -40,23 +40,19 @@ func Open(ctx context.Context, file string) (*Store, error) {
 	if _, err := db.ExecContext(ctx, schema); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", store.ErrPermanent, err), db.Close())
 	}
-	s := &Store{db: db}
-	s.Feed = feed.New(s, feed.Options{})
-	return s, nil
-}
-
-// Close ends the watches and closes the file.
-func (s *Store) Close() error {
-	s.Feed.Close()
-	return s.db.Close()
-}
-
-// CompareAndSwap implements store.Store. Everything before the commit undoes
-// itself; whether a commit that failed was applied is not known.
-func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
-	if !store.ValidKey(w.Key) || len(w.Value) > store.MaxValue {
-		return 0, fmt.Errorf("%w: key %q, %d bytes", store.ErrInvalid, w.Key, len(w.Value))
+	s, err := base.New(system{db}, base.Options{Name: "SQLite, " + file, Release: db.Close})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
+	return &Store{s, db}, nil
+}
+
+// A system is the file's database, as a base.Store uses it.
+type system struct{ db *sql.DB }
+
+// Swap implements base.System. Everything before the commit undoes
+// itself; whether a commit that failed was applied is not known.
+func (s system) Swap(ctx context.Context, w store.Write) (uint64, error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", store.ErrTransient, err)
@@ -79,7 +75,7 @@ func swap(ctx context.Context, tx *sql.Tx, w store.Write) (revision uint64, err 
 		return 0, fmt.Errorf("%w: %w", store.ErrTransient, err)
 	}
 	if now != w.Expected {
-		return 0, fmt.Errorf("%w: key %q stands at revision %d", store.ErrConflict, w.Key, now)
+		return 0, fmt.Errorf("%w: key %q is at revision %d", store.ErrConflict, w.Key, now)
 	}
 	if err := tx.QueryRowContext(ctx, "UPDATE leader_revision SET last = last + 1 RETURNING last").Scan(&revision); err != nil {
 		return 0, fmt.Errorf("%w: %w", store.ErrTransient, err)
@@ -91,17 +87,8 @@ func swap(ctx context.Context, tx *sql.Tx, w store.Write) (revision uint64, err 
 	return revision, nil
 }
 
-// Get implements store.Store.
-func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
-	entries, err := s.Read(ctx, []string{key})
-	if err != nil || len(entries) == 0 {
-		return store.Entry{Key: key}, err
-	}
-	return entries[0], nil
-}
-
-// Read implements feed.Source.
-func (s *Store) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+// Read implements base.System.
+func (s system) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
 	args := make([]any, len(keys))
 	for i, key := range keys {
 		args[i] = key
@@ -109,15 +96,15 @@ func (s *Store) Read(ctx context.Context, keys []string) ([]store.Entry, error) 
 	return s.query(ctx, "WHERE key IN ("+strings.TrimSuffix(strings.Repeat("?,", len(keys)), ",")+")", args...)
 }
 
-// List implements feed.Source. The Feed picks those that match.
-func (s *Store) List(ctx context.Context, _ string) ([]store.Entry, error) { return s.query(ctx, "") }
+// List implements base.System. The Feed picks those that match.
+func (s system) List(ctx context.Context, _ string) ([]store.Entry, error) { return s.query(ctx, "") }
 
-func (s *Store) query(ctx context.Context, where string, args ...any) (entries []store.Entry, err error) {
+func (s system) query(ctx context.Context, where string, args ...any) (entries []store.Entry, err error) {
 	rows, err := s.db.QueryContext(ctx, "SELECT key, revision, tombstone, value FROM leader "+where, args...) //nolint:gosec // of our own parts
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrTransient, err)
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
+	defer rows.Close() //nolint:errcheck // see Err
 	for rows.Next() {
 		var e store.Entry
 		if err := rows.Scan(&e.Key, &e.Revision, &e.Tombstone, &e.Value); err != nil {
@@ -131,7 +118,7 @@ func (s *Store) query(ctx context.Context, where string, args ...any) (entries [
 	return entries, nil
 }
 
-// Check implements store.Checker. It tells the Feed how often to look.
+// Check implements store.Checker. It sets how often the Feed looks.
 func (s *Store) Check(_ context.Context, req store.CheckRequest) (store.Report, error) {
 	s.Pace(req.HeartbeatInterval, req.Key)
 	return store.Report{}, nil

@@ -91,7 +91,7 @@ func TestACopyThatLeavesAnswersByConnectionsThatAreIdle(t *testing.T) {
 		<-e.Done()
 		synctest.Wait() // all is done that is done at once
 		if refusal := client.count(http.StatusServiceUnavailable); refusal != probe.RefusalNoLeader {
-			t.Errorf("the refusal says %q", refusal)
+			t.Errorf("the refusal is %q", refusal)
 		}
 		if err := <-served; err != nil {
 			t.Error(err)
@@ -153,9 +153,9 @@ func TestACopyThatLeavesHandsOverBeforeItEnds(t *testing.T) {
 	})
 }
 
-// A copy may be asked before its term has begun for the service: the election
+// A copy may be asked before its term has started for the service: the election
 // leads a moment earlier.
-func TestWhatIsNotCountedMayBeAskedAgain(t *testing.T) {
+func TestUncountedRequestMayBeRepeated(t *testing.T) {
 	e, err := leader.NewElectionWithStore(memstore.New(), leader.ElectionConfig{
 		Group: group, InstanceID: "a", TTL: time.Minute, HeartbeatInterval: time.Second,
 	})

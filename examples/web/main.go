@@ -3,7 +3,7 @@
 //
 //	go run ./examples/web -dev -id a -listen 127.0.0.1:8081
 //
-// The first copy has a NATS server of its own. In other terminals:
+// The first copy runs a NATS server. In other terminals:
 //
 //	go run ./examples/web -id b -listen 127.0.0.1:8082
 //	curl -L -d '' 127.0.0.1:8081/count        # at 8082 the same counter goes on
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var signs signpost
 	err := f.Parse("web", args, stderr, func(fs *flag.FlagSet) {
 		fs.StringVar(&listen, "listen", app.Env("LISTEN", "127.0.0.1:8080"), "the `address` to listen on ($LISTEN)")
-		fs.StringVar(&address, "address", "", "the `address` at which clients reach this copy (default: that of -listen, with $POD_IP)")
+		fs.StringVar(&address, "address", "", "the `address` at which clients reach this copy (default: the one of -listen, with $POD_IP)")
 		fs.BoolVar(&call, "call", false, "be a client: have the leader count five times a second")
 		signs.define(fs)
 	})
@@ -91,7 +91,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return errors.Join(err, l.Close())
 	}
 	s := &service{id: f.ID, e: e, out: stdout}
-	// What lives as long as a term begins and ends here. A count that must
+	// Things that live as long as a term begin and end here. A count that must
 	// outlive its leader belongs into a fenced store: see the scheduler.
 	e.OnPromote(func(ctx context.Context, _ string) { s.begin(ctx) })
 	e.OnDemote(s.end)
@@ -125,13 +125,13 @@ func handler(e leader.Election, service http.Handler) http.Handler {
 func serve(ctx context.Context, e leader.Election, srv *http.Server, l net.Listener) error {
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()
-	// Not ctx: its end is the beginning of ours.
+	// Not ctx: its end begins our own stop.
 	err := e.Start(context.WithoutCancel(ctx))
 	if err == nil {
 		select {
 		case <-ctx.Done():
 		case err = <-failed:
-		case <-e.Done(): // by itself; Stop says why
+		case <-e.Done(): // by itself; Stop returns why
 		}
 	}
 	stopErr := e.Stop()
@@ -221,7 +221,7 @@ func client(ctx context.Context, nc *nats.Conn, id string, stdout io.Writer) err
 var errStatus = errors.New("the leader does not count")
 
 func count(ctx context.Context, c *http.Client) (answer string, err error) {
-	// The host is a name of ours: the transport goes to the leader's address.
+	// The host is only a name: the transport goes to the leader's address.
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+group+"/count", http.NoBody)
 	if err != nil {
 		return "", err

@@ -11,15 +11,15 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/discovery"
-	"github.com/seed-ff2cb582/leader/discovery/k8sdiscovery"
 	"github.com/seed-ff2cb582/leader/examples/internal/app"
+	"github.com/seed-ff2cb582/leader/kubernetes/k8sdiscovery"
 )
 
-// A signpost has Kubernetes send clients to the copy that leads, in two ways.
-// Its pod carries the label, for a Service that selects it. Its address stands
-// in the EndpointSlice of the service, which has no selector. The slice
-// decides: who may not write it, since a later leader has, does not set the
-// label.
+// A signpost makes Kubernetes send clients to the copy that leads, in two ways.
+// Its pod carries the label, for a Service that selects it. The EndpointSlice
+// of the service, which has no selector, contains its address. The slice
+// decides: a copy that may not write it, since a later leader has, does not set
+// the label.
 type signpost struct {
 	label, service string
 }
@@ -32,7 +32,7 @@ func (s *signpost) define(fs *flag.FlagSet) {
 }
 
 // keeper returns what keeps the signs of a copy until its election has ended,
-// or ctx; that does nothing if none are wanted. The API server is that of
+// or ctx; that does nothing if none are wanted. The API server is from
 // $KUBECONFIG, or of the cluster in whose pod the program runs.
 func (s *signpost) keeper(pod string) (keep func(ctx context.Context, e leader.Election, logger *slog.Logger), err error) {
 	if *s == (signpost{}) {

@@ -22,8 +22,8 @@ type copies map[string]string
 // count asks a copy to count, following redirects.
 func (c copies) count(t *testing.T, id string) (answer string, err error) {
 	t.Helper()
-	// A copy that is stopped accepts connections, and answers nothing: whoever
-	// asked it asks again.
+	// A copy that is stopped accepts connections, and answers nothing: its
+	// client asks again.
 	resp, err := do(t, &http.Client{Timeout: time.Second}, http.MethodPost, "http://"+c[id]+"/count")
 	if err != nil {
 		return "", err
@@ -177,7 +177,7 @@ func anyOf(c copies) (id string) {
 	return id
 }
 
-// checkProbes checks what the copies say about themselves and each other.
+// checkProbes checks what the copies report about themselves and each other.
 func (c copies) checkProbes(t *testing.T) error {
 	t.Helper()
 	var leads []string
@@ -197,7 +197,7 @@ func (c copies) checkProbes(t *testing.T) error {
 	for id := range c {
 		code, header := c.status(t, id, "/leader")
 		if at := header.Get(probe.AddressHeader); at != c[leads[0]] {
-			return fmt.Errorf("%s leads, and %s says that it is at %q", leads[0], id, at)
+			return fmt.Errorf("%s leads, and %s announces %q", leads[0], id, at)
 		}
 		if redirects, _ := c.status(t, id, "/count"); code != http.StatusOK && redirects != http.StatusTemporaryRedirect {
 			return fmt.Errorf("%s follows, and answers %d", id, redirects)

@@ -1,7 +1,7 @@
 // Command worker is the smallest active/passive program: of all its copies one
 // works, and when that one ends, for whatever reason, another goes on.
 //
-//	go run ./examples/worker -dev -id a      # with a NATS server of its own; in other terminals:
+//	go run ./examples/worker -dev -id a      # with its own NATS server; in other terminals:
 //	go run ./examples/worker -id b
 //	go run ./examples/worker -id c
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-ff2cb582/leader/examples/internal/lab"
 )
 
-func TestOneCopyWorksAndAnotherGoesOn(t *testing.T) {
+func TestWorkMovesToAnotherCopy(t *testing.T) {
 	crew := lab.NewCrew(t, lab.Build(t), "-server", lab.Server(t), "-ttl", "1s")
 	for _, id := range []string{"a", "b", "c"} {
 		crew.Start(id)

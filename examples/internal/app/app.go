@@ -86,8 +86,8 @@ func Env(name, other string) string {
 	return other
 }
 
-// defaultID tells copies on one machine apart. A name that stays the same over
-// restarts is better.
+// defaultID distinguishes copies on one machine. A name that stays the same
+// over restarts is better.
 func defaultID() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -119,7 +119,7 @@ func (f *Flags) Connect() (nc *nats.Conn, closeAll func(), err error) {
 		// A program that waits for its server needs no order of start.
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond),
 		// Credentials may be refused while they are being renewed: see Security
-		// in docs/operations.md.
+		// in docs/operate/security.md.
 		nats.IgnoreAuthErrorAbort(),
 	}
 	if f.Creds != "" {

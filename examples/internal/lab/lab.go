@@ -69,8 +69,8 @@ func Server(t *testing.T) (url string) {
 }
 
 // FreeAddress returns an address of the loopback interface at which nobody
-// listens. Its port lies below those that systems give to whoever asks for any,
-// so that nobody else gets it before its use.
+// listens. Its port lies below the ports that systems give to callers that ask
+// for any, so that nobody else gets it before its use.
 func FreeAddress(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
@@ -145,8 +145,8 @@ func (c *Crew) Start(id string, args ...string) *Process {
 	return c.start(id, nil, slices.Concat(c.common, []string{"-id", id}, args)...)
 }
 
-// StartBare starts a copy without arguments, and with these variables besides
-// those of the test.
+// StartBare starts a copy without arguments, and with these variables in
+// addition to the test's.
 func (c *Crew) StartBare(env []string) *Process {
 	c.t.Helper()
 	return c.start("", env)
@@ -170,7 +170,7 @@ func (c *Crew) start(id string, env []string, args ...string) *Process {
 		for s := bufio.NewScanner(out); s.Scan(); {
 			c.hear(s.Text())
 		}
-		_ = p.cmd.Wait() // ProcessState tells
+		_ = p.cmd.Wait() // see ProcessState
 	}()
 	c.t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
@@ -270,9 +270,9 @@ func (c *Crew) AwaitAct(after uint64) Line {
 	return c.Await(fmt.Sprintf("an act after term %d", after), func(l Line) bool { return l.Term > after })
 }
 
-// CheckOneAtATime checks, for each role, that each term's acts are those of one
-// copy, and that no act of an earlier term came after one of a later term. All
-// copies have the clock of one machine.
+// CheckOneAtATime checks, for each role, that each term's acts are from one
+// copy, and that no act of an earlier term came after an act of a later term.
+// All copies have the clock of one machine.
 func (c *Crew) CheckOneAtATime() {
 	c.t.Helper()
 	tenures := make(map[string]map[uint64]tenure)
@@ -321,7 +321,7 @@ func (c *Crew) checkOrder(tenures map[uint64]tenure) {
 	for i := 1; i < len(terms); i++ {
 		before, after := tenures[terms[i-1]], tenures[terms[i]]
 		if !before.last.Before(after.first) {
-			c.t.Errorf("%s acted in term %d until %v, when %s had begun term %d at %v",
+			c.t.Errorf("%s acted in term %d until %v, when %s had started term %d at %v",
 				before.id, terms[i-1], before.last, after.id, terms[i], after.first)
 		}
 	}

@@ -10,7 +10,7 @@ func (p *Process) Terminate() {
 	p.signal(syscall.SIGTERM)
 	p.await()
 	if !p.cmd.ProcessState.Success() {
-		p.t.Errorf("%s: %v, and said\n%s", p.id, p.cmd.ProcessState, p.stderr.String())
+		p.t.Errorf("%s: %v, and printed\n%s", p.id, p.cmd.ProcessState, p.stderr.String())
 	}
 }
 
