@@ -94,7 +94,7 @@ func TestCommandsWorkOnAQuorum(t *testing.T) {
 		t.Errorf("leader doctor warns of the members: %q", warned)
 	}
 	exporter, _ := startServing(t, nil, "exporter", "--http", "127.0.0.1:0", "--store", url, "--timeout", "30s")
-	const labels = `{bucket="quorum://",member=`
+	labels := `{bucket="` + url + `",member=`
 	shown := awaitPage(t, exporter, "the members", has(
 		`election_group_member_up`+labels+`"a",role="g"} 1`, `election_group_member_lag`+labels+`"a",role="g"} `, `election_group_member_memory`+labels+`"a",role="g"} 1`,
 		`election_group_member_up`+labels+`"b",role="g"} 0`,

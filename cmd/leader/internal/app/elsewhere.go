@@ -185,10 +185,21 @@ func (t Target) openElsewhere(command string) (*Session, error) {
 }
 
 // shownURL is a store's URL without what is nobody's business: who connects,
-// and parameters, among which there may be passwords.
+// and parameters, among which there may be passwords. A quorum is known by its
+// members, which are in its parameters.
 func shownURL(rawURL string) string {
-	base, _, _ := strings.Cut(rawURL, "?")
-	return natsconn.Redacted(base)
+	base, query, _ := strings.Cut(rawURL, "?")
+	if base != "quorum://" {
+		return natsconn.Redacted(base)
+	}
+	var members []string
+	for pair := range strings.SplitSeq(query, "&") {
+		member, _ := url.PathUnescape(strings.TrimPrefix(pair, "m="))
+		if name, itsURL, ok := strings.Cut(member, "="); ok {
+			members = append(members, "m="+name+"="+shownURL(itsURL))
+		}
+	}
+	return base + "?" + strings.Join(members, "&")
 }
 
 // Elsewhere returns the store of a session that is on no NATS server, and nil

@@ -126,6 +126,17 @@ func TestStoreThatIsReadInPartIsRefused(t *testing.T) {
 	}
 }
 
+func TestAStoreIsShownWithoutWhatIsSecret(t *testing.T) {
+	for named, want := range map[string]string{
+		"etcd://ann:secret@a:1/p?password=secret":                                               "***@a:1/p",
+		"quorum://?m=a=nats://ann:secret@n1:4222/leaders&m=b=etcd://n2/p?password=secret%26x=1": "quorum://?m=a=nats://***@n1:4222/leaders&m=b=etcd://n2/p",
+	} {
+		if got := shownURL(named); got != want {
+			t.Errorf("shownURL(%q) = %q, want %q", named, got, want)
+		}
+	}
+}
+
 func TestStoreAndServerExcludeEachOther(t *testing.T) {
 	env := variables(map[string]string{"NATS_URL": "nats://exported"})
 	target := Target{Env: env, Store: "nats://a/b", Bucket: "leaders", Timeout: time.Second, Flags: natsconn.Flags{Server: "nats://exported"}}
