@@ -93,7 +93,7 @@ func kinds() []kind {
 		{"Redis", func(tb testing.TB) place {
 			return around(databases.StartRedis(tb, "--appendonly", "yes", "--appendfsync", "always").Addr(), "redis://", "")
 		}, plainRedis, "redis"},
-		{"PostgreSQL", func(tb testing.TB) place { return ofDatabase(lab.OwnPostgreSQL(tb)) }, plainPostgres, "postgresql"},
+		{"PostgreSQL", func(tb testing.TB) place { return ofDatabase(lab.OwnPostgreSQL(tb, "max_connections=400")) }, plainPostgres, "postgresql"},
 		{"MariaDB", func(tb testing.TB) place { return ofDatabase(lab.OwnMariaDB(tb)) }, plainMariaDB, "mariadb"},
 		{"etcd", func(tb testing.TB) place {
 			return around(strings.TrimPrefix(etcdlab.Start(tb, 1).URLs()[0], "http://"), "etcd://", "/votes/")
