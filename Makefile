@@ -109,7 +109,7 @@ tidy: ## tidy go.mod and go.sum of every module
 bench: ## measure this project alone, and print the table (4 minutes)
 	go run ./test/labs/bench $(ARGS)
 
-compare: ## measure beside client-go, etcd and the stores, and write docs/evidence/comparison.md (13 minutes; ARGS=--quick: a slice)
+compare: ## measure beside client-go, etcd and the stores, and write docs/evidence/comparison.md (20 minutes; ARGS=--quick: a slice)
 	@cd test/labs/compare && GOWORK=off go build -o $(BIN)/compare . && GOWORK=off $(BIN)/compare $(ARGS)
 
 stores: servers ## measure elections over each store, and write the tables of docs/reference/stores.md (6 minutes)

@@ -2,7 +2,7 @@
 // one run and by the same work, and judges it by the targets in
 // internal/figure. It needs Linux.
 //
-//	go run .           everything, about thirteen minutes; prints the results and writes the pages that hold them
+//	go run .           everything, about twenty minutes; prints the results and writes the pages that hold them
 //	go run . --quick   a little of everything, which judges safety alone; writes nothing
 //
 // Exit codes: 0, or 1 if a guarantee of this project failed or something could

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
@@ -9,14 +10,17 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
 
-// Short is the README's block: the rows that most readers look for. The time
-// with two leaders has its own picture.
+// Short is the README's block: the rows that most readers look for, where each
+// library has a figure. The time with two leaders has its own picture.
 func Short(r *figure.Report) string {
 	ours := r.Ours()
 	t := libraries("", r)
 	t.head[0] = "figure"
 	t.quantiles("graceful handover", r, func(res *figure.Result) harness.Samples { return res.Handover })
 	for i, c := range ours.Crashes {
+		if slices.ContainsFunc(r.Results, func(res *figure.Result) bool { return !res.Crashes[i].Permitted }) {
+			continue // shorter than a library's shortest lease
+		}
 		t.row(fmt.Sprintf("crash failover / TTL, TTL %v", c.TTL), r, func(res *figure.Result) string { return share(res.Crashes[i]) })
 	}
 	t.row(fmt.Sprintf("messages in a second, 1 leader and %d followers, a renewal each second", ours.Traffic.Followers), r,
@@ -26,8 +30,8 @@ func Short(r *figure.Report) string {
 			func(res *figure.Result) string { return load(res.Crowds[i]) })
 	}
 	for i, h := range ours.Herds {
-		if h.Candidates == 2 {
-			continue // the first row
+		if h.Candidates < 200 {
+			continue // a few are alike: the first row
 		}
 		t.row(fmt.Sprintf("a handover among %d candidates, p50", h.Candidates), r,
 			func(res *figure.Result) string { return figure.Duration(res.Herds[i].Left.Took.Median()) })
