@@ -124,30 +124,36 @@ func clusterFigures(t *testing.T) {
 
 func handoverFigures(t *testing.T) {
 	b := newBed(t)
-	g := newGroup(t)
-	bucket := b.bucket(t)
-	for i := range 2 {
-		g.join(b.open(t, bucket), fmt.Sprint("c", i), 2*time.Minute, time.Second)
+	between := func(open func() *quorumstore.Store) *quorumlab.Handovers {
+		h, g := quorumlab.NewHandovers(), newGroup(t)
+		for i := range 2 {
+			c := g.candidate(open(), fmt.Sprint("c", i), 2*time.Minute, time.Second)
+			h.Add(c)
+			if err := c.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return h
 	}
-	measure := func(what string, g *group) {
+	bucket := b.bucket(t)
+	h := between(func() *quorumstore.Store { return b.open(t, bucket) })
+	measure := func(what string, h *quorumlab.Handovers) {
 		var took []time.Duration
 		for range 20 {
-			took = append(took, quorumlab.Handover(t, g.all...))
+			took = append(took, h.Measure(t))
 		}
 		t.Logf("handover, %s: %s", what, quorumlab.Spread(took))
 	}
-	measure("all members up", g)
+	measure("all members up", h)
 	b.servers[2].Stop()
-	measure("one member down", g)
+	measure("one member down", h)
 	b.servers[2].Run()
 	bucket = b.bucket(t)
-	far, g := b.far(t), newGroup(t)
-	for i := range 2 {
-		g.join(openAt(t, bucket, far), fmt.Sprint("c", i), 2*time.Minute, time.Second)
-	}
-	measure("members at 1, 20 and 80 ms", g)
+	far := b.far(t)
+	h = between(func() *quorumstore.Store { return openAt(t, bucket, far) })
+	measure("members at 1, 20 and 80 ms", h)
 	b.servers[0].Stop()
-	measure("members at 20 and 80 ms, the nearest down", g)
+	measure("members at 20 and 80 ms, the nearest down", h)
 }
 
 func crashFigures(t *testing.T) {

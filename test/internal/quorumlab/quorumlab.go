@@ -3,8 +3,8 @@
 package quorumlab
 
 import (
+	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -35,35 +35,42 @@ func Renewals(tb testing.TB, st store.Store, n int) (took []time.Duration) {
 	return took
 }
 
-// Handover has the leader resign, and returns the time until another candidate
-// leads.
-func Handover[E leader.Election](tb testing.TB, all ...E) time.Duration {
+// Handovers measures handovers among elections. Call Add for each before its
+// Start.
+type Handovers struct {
+	promoted chan leader.Election
+	leading  leader.Election
+}
+
+// NewHandovers returns Handovers among no elections.
+func NewHandovers() *Handovers { return &Handovers{promoted: make(chan leader.Election, 1024)} }
+
+// Add adds an election that has not started.
+func (h *Handovers) Add(e leader.Election) {
+	e.OnPromote(func(context.Context, string) { h.promoted <- e })
+}
+
+// Measure has the leader resign, and returns the time until another candidate's
+// OnPromote is called. It waits without computing: whatever polls IsLeader in a
+// loop keeps the Go scheduler from the network for up to 10 ms at a time.
+func (h *Handovers) Measure(tb testing.TB) time.Duration {
 	tb.Helper()
-	var l E
-	led := func(other bool) bool {
-		for _, e := range all {
-			if e.IsLeader() && !(other && leader.Election(e) == leader.Election(l)) {
-				l = e
-				return true
-			}
-		}
-		return false
-	}
 	limit := natslab.Within(tb)
-	await := func(other bool) {
-		for !led(other) {
-			if limit.Err() != nil {
-				tb.Fatal("nobody leads")
-			}
-			runtime.Gosched()
+	await := func() {
+		select {
+		case h.leading = <-h.promoted:
+		case <-limit.Done():
+			tb.Fatal("nobody leads")
 		}
 	}
-	await(false)
+	for h.leading == nil || len(h.promoted) > 0 {
+		await()
+	}
 	began := time.Now()
-	if err := l.Resign(limit); err != nil {
+	if err := h.leading.Resign(limit); err != nil {
 		tb.Fatal(err)
 	}
-	await(true)
+	await()
 	return time.Since(began)
 }
 

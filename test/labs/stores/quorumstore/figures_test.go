@@ -32,7 +32,7 @@ func measure(t *testing.T, members []member, down int) {
 	const heartbeat = time.Second
 	url := place(members)
 	made(t, url)
-	var all []leader.Election
+	handovers := quorumlab.NewHandovers()
 	for i := range 2 {
 		e, err := leader.NewElectionWithStore(open(t, url), leader.ElectionConfig{
 			Group: "g", InstanceID: fmt.Sprint("c", i), TTL: 2 * time.Minute, HeartbeatInterval: heartbeat, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
@@ -40,17 +40,17 @@ func measure(t *testing.T, members []member, down int) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		handovers.Add(e)
 		if err := e.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = e.Stop() })
-		all = append(all, e)
 	}
 	for _, what := range []string{"all members up", "one down"} {
 		t.Logf("a renewal, %s: %s", what, quorumlab.Spread(quorumlab.Renewals(t, open(t, url), 200)))
 		var took []time.Duration
 		for range 30 {
-			took = append(took, quorumlab.Handover(t, all...))
+			took = append(took, handovers.Measure(t))
 		}
 		t.Logf("a handover, a heartbeat of %v, %s: %s", heartbeat, what, quorumlab.Spread(took))
 		members[down].process.Kill()
