@@ -15,11 +15,11 @@ import (
 	"github.com/seed-ff2cb582/leader/store/quorumstore"
 )
 
-// slow returns three stores that answer within 2 ms. hear, optional, receives
-// each call.
-func slow(t *testing.T, hear func(faultstore.Call)) (faults [3]*faultstore.Faults) {
+// slow returns three stores that answer within twice the delay. hear, optional,
+// receives each call.
+func slow(t *testing.T, delay time.Duration, hear func(faultstore.Call)) (faults [3]*faultstore.Faults) {
 	for i := range faults {
-		late := faultstore.Random(uint64(i), faultstore.Rates{Delay: time.Millisecond})
+		late := faultstore.Random(uint64(i), faultstore.Rates{Delay: delay})
 		faults[i] = faultstore.New(faultstore.Options{Policy: func(c faultstore.Call) faultstore.Fate {
 			if hear != nil {
 				hear(c)
@@ -49,7 +49,7 @@ func TestContendersLearnWhatBecameOfTheirWrites(t *testing.T) {
 }
 
 func contend(t *testing.T, n int) {
-	faults := slow(t, nil)
+	faults := slow(t, time.Millisecond, nil)
 	var ended [5]atomic.Int64
 	var all sync.WaitGroup
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -82,27 +82,35 @@ func contend(t *testing.T, n int) {
 // the same time. Each founds the key, for which it needs the promises of all
 // members over what it saw there.
 func TestManyFirstWritesEndSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		faults := slow(t, nil)
-		var won atomic.Int64
-		var all sync.WaitGroup
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		for p := range 100 {
-			s := open(t, clients(faults, p))
-			all.Go(func() {
-				if _, err := s.CompareAndSwap(ctx, store.Write{Key: "k"}); err == nil {
-					won.Add(1)
+	for _, c := range []struct {
+		processes int
+		delay     time.Duration
+	}{{100, time.Millisecond}, {200, 20 * time.Millisecond}} {
+		t.Run(fmt.Sprint(c.processes, " within ", c.delay), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				faults := slow(t, c.delay, nil)
+				var won atomic.Int64
+				var all sync.WaitGroup
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				for p := range c.processes {
+					s := open(t, clients(faults, p))
+					all.Go(func() {
+						if _, err := s.CompareAndSwap(ctx, store.Write{Key: "k"}); err == nil {
+							won.Add(1)
+							t.Logf("written after %v", time.Since(began))
+						}
+					})
+				}
+				all.Wait()
+				t.Logf("all ended after %v", time.Since(began))
+				if won.Load() != 1 || ctx.Err() != nil {
+					t.Errorf("of %d first writes %d succeeded, and the last ended after %v; want one, and all within a minute", c.processes, won.Load(), time.Since(began))
 				}
 			})
-		}
-		began := time.Now()
-		all.Wait()
-		t.Logf("all ended after %v", time.Since(began))
-		if won.Load() != 1 || ctx.Err() != nil {
-			t.Errorf("of 100 first writes %d succeeded, and the last ended after %v; want one, and all within a minute", won.Load(), time.Since(began))
-		}
-	})
+		})
+	}
 }
 
 // TestManyChecksPrepareAKeyOnce has processes check the store at the same time,
@@ -110,7 +118,7 @@ func TestManyFirstWritesEndSoon(t *testing.T) {
 func TestManyChecksPrepareAKeyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var writes atomic.Int64
-		faults := slow(t, func(c faultstore.Call) {
+		faults := slow(t, time.Millisecond, func(c faultstore.Call) {
 			if c.Op == faultstore.CompareAndSwap {
 				writes.Add(1)
 			}

@@ -27,6 +27,7 @@ type register struct {
 	call   *call // nil if none is under way
 	known  [ballot.MaxMembers]time.Time
 	causes [ballot.MaxMembers]error // of the failures during the call
+	waits  int                      // since a call found out what the key contains
 
 	reports   [ballot.MaxMembers]report // by watches
 	unsettled time.Time                 // since when members differ, as notice describes
@@ -38,7 +39,6 @@ type call struct {
 	outcome store.Outcome
 	version uint64 // if the outcome is OK
 	causes  [ballot.MaxMembers]error
-	waits   int
 }
 
 func newRegister(s *Store, key string) *register {
@@ -143,6 +143,9 @@ func (r *register) step(ev ballot.Event) {
 		case ballot.Done:
 			c := r.call
 			r.call = nil
+			if a.Outcome == store.OK || a.Outcome == store.Conflict {
+				r.waits = 0
+			}
 			c.outcome, c.version, c.causes = a.Outcome, a.Version, r.causes
 			close(c.done)
 		}
@@ -228,22 +231,21 @@ func (r *register) answered(ev ballot.Event, err error) {
 	r.step(ev)
 }
 
-// wait tries again after a while: a few round trips, doubled each time, so that
-// proposers that meet let one of them go first. r.mu is held.
+// wait tries again after a while, so that proposers that meet let one of them
+// go first. r.mu is held.
 func (r *register) wait() {
 	c := r.call
-	c.waits++
-	base, doubled := 100*time.Microsecond, min(c.waits-1, 16)
+	trip, waits := 100*time.Microsecond, r.waits
+	r.waits++
 	if r.view.Call.Loose > 0 {
 		// Others may adopt its value and write over it, after which its fate
 		// is unknown.
-		base, doubled = 0, min(doubled, 2)
+		trip, waits = 0, min(waits, 2)
 	}
 	for _, m := range r.s.members {
-		base = max(base, min(m.roundTrip(), r.s.patience()))
+		trip = max(trip, m.roundTrip())
 	}
-	d := time.Duration((1 + 2*rand.Float64()) * float64(base) * float64(uint64(1)<<doubled))
-	time.AfterFunc(min(d, r.s.patience()), func() {
+	time.AfterFunc(pause(trip, waits, r.s.patience(), rand.Float64()), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.call == c {
@@ -252,9 +254,18 @@ func (r *register) wait() {
 	})
 }
 
-// patience is the longest delay between two attempts of a call.
+// pause returns a delay of one to three round trips, doubled with each of the
+// waits before. The longest is the patience, of which a random share is taken,
+// too: proposers that wait equally long meet again.
+func pause(trip time.Duration, waits int, patience time.Duration, random float64) time.Duration {
+	longest := min(3*float64(trip)*float64(uint64(1)<<min(waits, 16)), float64(patience))
+	return time.Duration((1 + 2*random) / 3 * longest)
+}
+
+// patience is the longest delay between two attempts of a call. Hundreds of
+// proposers need some hundred round trips, until one of them meets no other.
 func (s *Store) patience() time.Duration {
-	d := 250 * time.Millisecond
+	d := 2 * time.Second
 	if ttl := time.Duration(s.ttl.Load()); ttl > 0 {
 		d = min(d, ttl/4)
 	}
