@@ -94,6 +94,36 @@ func TestDrainedInstanceHandsOverAllItLeads(t *testing.T) {
 	}
 }
 
+// The order's revision is one that the instance has seen, or a lower one.
+func TestDrainIsObeyedInAStoreThatForgot(t *testing.T) {
+	for name, back := range map[string]func(seen uint64) (last uint64){
+		"lower": func(uint64) uint64 { return 0 },
+		"same":  func(seen uint64) uint64 { return seen - 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := memstore.New()
+				st := &checked{Store: mem}
+				a := start(t, st, config("a"))
+				mustLead(t, a)
+				drain(t, st, "a")
+				undrain(t, st, "a")
+				time.Sleep(drainSeen)
+				seen, err := mem.Get(t.Context(), record.DrainKey("a"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				mem.Restore(nil, back(seen.Revision))
+				drain(t, st, "a")
+				time.Sleep(drainSeen + 3*time.Second)
+				if got := a.Status().Barred; got != leader.ReasonDrained {
+					t.Errorf("barred by %q", got)
+				}
+			})
+		})
+	}
+}
+
 // The operator decides: a group without another candidate has no leader.
 func TestDrainedInstanceLeavesAlsoWithoutASuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

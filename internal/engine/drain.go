@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"errors"
@@ -43,7 +44,7 @@ type drain struct {
 	ended      bool      // the last candidate leaves
 	stop       func()    // ends the watch
 	known      bool      // the record was delivered
-	revision   uint64    // of the record that was judged last
+	judged     store.Entry
 	order      machine.Exit
 }
 
@@ -164,8 +165,10 @@ func (d *drain) run() {
 // turn returns the time until the next turn, 0 if there is none.
 func (d *drain) turn() (next time.Duration) {
 	if d.way == read {
-		_ = d.look() // a failure is repeated at the next time
-		return DrainEvery
+		if d.look() == nil && d.reads.Doubted() {
+			return time.Second // a replica that lags, or a store that forgot
+		}
+		return DrainEvery // a failure is repeated then, too
 	}
 	if d.begin() != nil {
 		d.failures++
@@ -348,10 +351,11 @@ func (d *drain) observe(e store.Entry) {
 
 // judge is observe for callers that hold d.mu.
 func (d *drain) judge(e store.Entry) {
-	if d.known && e.Revision == d.revision {
-		return // a poll repeats a record that was judged already
+	if d.known && e.Revision == d.judged.Revision && e.Tombstone == d.judged.Tombstone && bytes.Equal(e.Value, d.judged.Value) {
+		return // a poll repeats it, and no store that forgot gives its revision again
 	}
-	d.known, d.revision = true, e.Revision
+	e.Value = bytes.Clone(e.Value)
+	d.known, d.judged = true, e
 	order, ordered, ok := record.ReadDrain(e)
 	switch {
 	case !ok:
@@ -440,7 +444,7 @@ func (d *drain) write(w store.Write) {
 func (d *drain) current(revision uint64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ctx.Err() == nil && d.revision == revision
+	return d.ctx.Err() == nil && d.judged.Revision == revision
 }
 
 // refused reports that a record could not be written.

@@ -22,3 +22,6 @@ func (r *Reads) Believe(revision uint64) bool {
 	r.revision, r.stale = revision, 0
 	return true
 }
+
+// Doubted reports whether the last read was not passed on: the next ones decide.
+func (r *Reads) Doubted() bool { return r.stale > 0 }

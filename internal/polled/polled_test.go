@@ -23,5 +23,8 @@ func TestAnOlderStateIsBelievedWhenItIsReadThreeTimesInARow(t *testing.T) {
 		if got := r.Believe(read.revision); got != read.believed {
 			t.Errorf("read %d, of revision %d: %v", i, read.revision, got)
 		}
+		if r.Doubted() == read.believed {
+			t.Errorf("read %d, of revision %d: doubted: %v", i, read.revision, r.Doubted())
+		}
 	}
 }
