@@ -141,3 +141,39 @@ func TestManyChecksPrepareAKeyOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestCallGoesOnWhenAMajorityIsBack has a call wait for members that refuse all
+// requests. It goes on soon after they are back, however long that took.
+func TestCallGoesOnWhenAMajorityIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		var faults [3]*faultstore.Faults
+		for i := range faults {
+			faults[i] = faultstore.New(faultstore.Options{Policy: func(faultstore.Call) faultstore.Fate {
+				return faultstore.Fate{Refuse: away.Load()}
+			}})
+			t.Cleanup(faults[i].Close)
+		}
+		s := open(t, clients(faults, 0))
+		rev := write(t, s, 0, "first")
+		for range 20 {
+			away.Store(true)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				rev = write(t, s, rev, "later")
+			}()
+			time.Sleep(10 * time.Second)
+			away.Store(false)
+			for _, f := range faults {
+				f.Report(store.Disconnected, "0")
+				f.Report(store.Connected, "0")
+			}
+			back := time.Now()
+			<-ended
+			if took := time.Since(back); took > 300*time.Millisecond {
+				t.Errorf("the call ended %v after the members were back", took)
+			}
+		}
+	})
+}

@@ -235,17 +235,21 @@ func (r *register) answered(ev ballot.Event, err error) {
 // go first. r.mu is held.
 func (r *register) wait() {
 	c := r.call
-	trip, waits := 100*time.Microsecond, r.waits
+	trip, waits, longest := 100*time.Microsecond, r.waits, r.s.patience()
 	r.waits++
+	if len(r.s.members)-r.view.Call.Failed.Count() < r.s.quorum() {
+		// Nobody competes: members are away, and may be back at any time.
+		trip, longest = 10*time.Millisecond, min(longest, 250*time.Millisecond)
+	}
 	if r.view.Call.Loose > 0 {
 		// Others may adopt its value and write over it, after which its fate
 		// is unknown.
-		trip, waits = 0, min(waits, 2)
+		waits = min(waits, 2)
 	}
 	for _, m := range r.s.members {
 		trip = max(trip, m.roundTrip())
 	}
-	time.AfterFunc(pause(trip, waits, r.s.patience(), rand.Float64()), func() {
+	time.AfterFunc(pause(trip, waits, longest, rand.Float64()), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.call == c {
