@@ -37,7 +37,7 @@ func TestPausesGrowFromCallToCall(t *testing.T) {
 		var members []Member
 		for _, name := range []string{"a", "b", "c"} {
 			f := faultstore.New(faultstore.Options{})
-			defer f.Close()
+			t.Cleanup(f.Close)
 			faults = append(faults, f)
 			members = append(members, Member{Name: name, Store: f.Client("p")})
 		}
@@ -45,7 +45,7 @@ func TestPausesGrowFromCallToCall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.Close()
+		defer func() { _ = s.Close() }()
 		r := s.register("k")
 		write := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
