@@ -68,6 +68,7 @@ func (r *Result) summary() string {
 	c := r.total()
 	t := table{head: []string{"figure", "value"}}
 	t.row("rounds", len(r.Rounds))
+	t.row("of them ended early by the servers", r.stuck())
 	t.row("time under fire", c.Elapsed.Round(time.Second))
 	t.row("episodes", c.Played)
 	t.row("faults", total(c.faults))

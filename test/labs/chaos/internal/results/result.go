@@ -16,7 +16,10 @@ type Outcome struct {
 	Plan       schedule.Plan
 	Counts     Counts
 	Violations []history.Violation
-	// Trouble is why the round could not be held to its end.
+	// Stuck is what the servers did not do in time, if that ended the round. It
+	// is judged up to there.
+	Stuck error
+	// Trouble is what else ended the round early.
 	Trouble error
 }
 
@@ -37,10 +40,13 @@ func (r *Result) Take(o Outcome, log io.Writer) {
 	for _, v := range o.Violations {
 		fmt.Fprintf(log, "  VIOLATION of %v\n", v)
 	}
+	if o.Stuck != nil {
+		fmt.Fprintf(log, "  ENDED BY THE SERVERS: %v\n", o.Stuck)
+	}
 	if o.Trouble != nil {
 		fmt.Fprintf(log, "  TROUBLE: %v\n", o.Trouble)
 	}
-	if o.Trouble != nil || len(o.Violations) > 0 {
+	if o.Stuck != nil || o.Trouble != nil || len(o.Violations) > 0 {
 		fmt.Fprintf(log, "  the same schedule again: %s\n", o.Plan.Command())
 	}
 	c := o.Counts
@@ -77,10 +83,18 @@ func (r *Result) Condemned(guarantee string) string {
 	return ""
 }
 
-// Verdict is nil if nothing was violated, every round was held to its end, and
-// enough happened for that to mean something.
+// few is which part of the rounds the servers may end: one in so many. More may
+// be ours.
+const few = 10
+
+// Verdict is nil if nothing was violated, every round was held to its end, but
+// for a few that the servers ended, and enough happened for that to mean
+// something.
 func (r *Result) Verdict() error {
 	var errs []error
+	if n := r.stuck(); n*few > len(r.Rounds) {
+		errs = append(errs, fmt.Errorf("the servers ended %d of %d rounds, more than one in %d", n, len(r.Rounds), few))
+	}
 	for _, o := range r.Rounds {
 		if len(o.Violations) > 0 {
 			errs = append(errs, fmt.Errorf("%d violations, the first of %v; the same schedule again: %s", len(o.Violations), o.Violations[0], o.Plan.Command()))
@@ -90,6 +104,16 @@ func (r *Result) Verdict() error {
 		}
 	}
 	return errors.Join(append(errs, r.enough()...)...)
+}
+
+// stuck counts the rounds that the servers ended.
+func (r *Result) stuck() (n int) {
+	for _, o := range r.Rounds {
+		if o.Stuck != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // samplesPerSecond is what a round must have at least: a fiftieth of what
@@ -109,7 +133,7 @@ func (r *Result) enough() (errs []error) {
 	}
 	demand(len(r.Rounds) > 0, "no round")
 	for _, o := range r.Rounds {
-		if o.Trouble != nil {
+		if o.Stuck != nil || o.Trouble != nil {
 			continue
 		}
 		c, seed := o.Counts, o.Plan.Seed

@@ -50,6 +50,7 @@ func TestARunInWhichTooLittleHappenedHasNotPassed(t *testing.T) {
 		"ran at":               func(o *Outcome) { o.Counts.wrongClocks = []string{"the clock of c0-1 ran at 1000"} },
 		"a slow and a fast":    func(o *Outcome) { o.Counts.extremes = 0 },
 		"could not be held":    func(o *Outcome) { o.Trouble = errors.New("x") },
+		"ended 1 of 1":         func(o *Outcome) { o.Stuck = errors.New("x") },
 		"1 violations":         func(o *Outcome) { o.Violations = []history.Violation{{Guarantee: "G1"}} },
 	} {
 		o := enoughOf(p)
@@ -93,6 +94,28 @@ func TestALongRunHasShownWhatIsRareInARound(t *testing.T) {
 		if err := run(spoil).Verdict(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("want %q, got %v", says, err)
 		}
+	}
+}
+
+func TestServersMayEndFewRounds(t *testing.T) {
+	p := drawn(7)
+	r := &Result{Rounds: []Outcome{{Plan: p, Counts: NewCounts(), Stuck: errors.New("no writes")}}}
+	for range few - 1 {
+		r.Rounds = append(r.Rounds, enoughOf(p))
+	}
+	if err := r.Verdict(); err != nil {
+		t.Error(err)
+	}
+	if line := "| of them ended early by the servers | 1 |"; !strings.Contains(r.summary(), line) {
+		t.Errorf("no %q in\n%s", line, r.summary())
+	}
+	r.Rounds[0].Violations = []history.Violation{{Guarantee: "G1"}}
+	if r.Verdict() == nil {
+		t.Error("a violation before the end of the round was not judged")
+	}
+	r.Rounds[0].Violations, r.Rounds[1].Stuck = nil, errors.New("no writes")
+	if err := r.Verdict(); err == nil || !strings.Contains(err.Error(), "2 of 10 rounds") {
+		t.Errorf("two of ten ended: %v", err)
 	}
 }
 

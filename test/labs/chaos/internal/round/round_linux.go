@@ -53,6 +53,7 @@ type Round struct {
 	all    []*process.Process
 	waits  []history.Wait
 	forgot []history.Sample
+	stuck  bool // the servers did not do what is theirs
 	counts results.Counts
 }
 
@@ -72,10 +73,14 @@ func Run(ctx context.Context, p schedule.Plan, dir string, l *process.Launcher, 
 	defer b.Close()
 	r := &Round{Plan: p, ctx: ctx, dir: dir, Launcher: l, servers: servers, counts: results.NewCounts()}
 	began := time.Now()
-	o.Trouble = b.Run(func() error { return r.hold(b, act) })
+	ended := b.Run(func() error { return r.hold(b, act) })
 	r.counts.Elapsed = time.Since(began)
 	h, err := r.history()
-	o.Trouble = errors.Join(o.Trouble, err)
+	if r.stuck {
+		o.Stuck, o.Trouble = ended, err
+	} else {
+		o.Trouble = errors.Join(ended, err)
+	}
 	r.counts.Add(h)
 	o.Counts, o.Violations = r.counts, history.Judge(h)
 	return o
@@ -323,10 +328,14 @@ func (r *Round) Poll(patience time.Duration, holds func() bool) bool {
 	return true
 }
 
-// Eventually tries until there is no error, for so long at most.
+// Eventually waits for the servers: it tries until there is no error, for so
+// long at most, and ends the round then.
 func (r *Round) Eventually(what string, patience time.Duration, try func(context.Context) error) {
 	var err error
 	if !r.Poll(patience, func() bool { err = try(context.Background()); return err == nil }) {
+		r.mu.Lock()
+		r.stuck = true
+		r.mu.Unlock()
 		r.Fatalf("never: %s: %v", what, err)
 	}
 }
