@@ -2,9 +2,8 @@ package quorumstore
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -68,10 +67,10 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	if !aged {
 		all.Age = 0
 	}
+	if err := s.distinct(ctx, req.Key, &all); err != nil {
+		return all, err
+	}
 	if answered == len(s.members) {
-		if err := s.distinct(ctx, req.Key, &all); err != nil {
-			return all, err
-		}
 		if err := s.prepare(ctx, keys, &all); err != nil {
 			return all, err
 		}
@@ -81,42 +80,45 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 
 // shorten makes d the time in least if it is shorter, or the first.
 func shorten(least *atomic.Int64, d time.Duration) {
-	if old := least.Load(); d > 0 && (old == 0 || int64(d) < old) {
-		least.Store(int64(d))
+	for old := least.Load(); d > 0 && (old == 0 || int64(d) < old); old = least.Load() {
+		if least.CompareAndSwap(old, int64(d)) {
+			return
+		}
 	}
 }
 
-// checkKey is written through each member to find out whether it is another
-// one, too. Its content is none of this package's envelopes, so the Store takes
-// it for nothing.
+// checkKey contains the name of the member, in each of them. Its content is none
+// of this package's envelopes, so the Store takes it for nothing.
 const checkKey = "leader-quorum-check"
 
-// distinct finds out whether two members are one store, which would vote twice:
-// a key that is written through one of them is seen in the other.
-// A caller that writes no key need not know.
+// mark is the content of checkKey in m.
+func (s *Store) mark(m *member) string {
+	return fmt.Sprintf("leader quorum %016x, member %q", s.group.Set, m.name)
+}
+
+// distinct refuses two members that are one store, which would vote twice: the
+// store is marked as one of them. A caller that writes no key need not know.
 func (s *Store) distinct(ctx context.Context, key string, all *store.Report) error {
 	if key == "" {
 		return nil
 	}
-	tokens := map[string]string{} // the members by what was written through them
 	for _, m := range s.members {
 		bounded, cancel := context.WithTimeout(ctx, m.timeout)
 		e, err := m.Store.Get(bounded, checkKey)
-		if other, is := tokens[string(e.Value)]; err == nil && is {
-			cancel()
-			return fmt.Errorf("%w: members %q and %q are one store, which would vote twice: give each member a server that shares nothing with the others",
-				store.ErrPermanent, other, m.name)
-		}
-		token := "written by Check through member " + m.name + ": " + rand.Text()
-		if err == nil {
-			_, err = m.Store.CompareAndSwap(bounded, store.Write{Key: checkKey, Expected: e.Revision, Value: []byte(token)})
+		was := string(e.Value)
+		if err == nil && was != s.mark(m) {
+			if k := slices.IndexFunc(s.members, func(o *member) bool { return was == s.mark(o) }); k >= 0 {
+				cancel()
+				return fmt.Errorf("%w: the store of member %q is marked as that of member %q by its key %q: give each member a server that shares nothing with the others, under one name for ever",
+					store.ErrPermanent, m.name, s.members[k].name, checkKey)
+			}
+			_, err = m.Store.CompareAndSwap(bounded, store.Write{Key: checkKey, Expected: e.Revision, Value: []byte(s.mark(m))})
 		}
 		cancel()
 		if store.Classify(err) == store.Permanent {
 			all.Warnings = append(all.Warnings, fmt.Sprintf("Whether two members are one store could not be found out, since this user may not use the key %q: %v.", checkKey, err))
 			return nil
 		}
-		tokens[token] = m.name
 	}
 	return nil
 }
@@ -132,7 +134,7 @@ func (s *Store) prepare(ctx context.Context, keys []string, all *store.Report) e
 	if err != nil || len(bare) == 0 {
 		return err
 	}
-	backoff.Sleep(ctx, backoff.Skewed(mathrand.Float64(), foundingWindow))
+	backoff.Sleep(ctx, backoff.Skewed(rand.Float64(), foundingWindow))
 	if bare, err = s.bare(ctx, bare); err != nil {
 		return err
 	}

@@ -110,12 +110,23 @@ func TestCheckRefusesOneStoreUnderTwoNames(t *testing.T) {
 	members := three()
 	members[2].Store = members[0].Store
 	_, err := open(t, members).Check(t.Context(), store.CheckRequest{Key: "k"})
-	if !errors.Is(err, store.ErrPermanent) || !strings.Contains(err.Error(), `"a" and "c" are one store`) {
+	if !errors.Is(err, store.ErrPermanent) || !strings.Contains(err.Error(), `member "c" is marked as that of member "a"`) {
 		t.Errorf("Check: %v; want a permanent failure that names a and c", err)
 	}
+	// Whoever comes later finds the marks, also of a member that is away.
+	members, stores := memories(3)
 	for range 2 {
-		if r, err := open(t, three()).Check(t.Context(), store.CheckRequest{Key: "k"}); err != nil || len(r.Warnings) > 3 {
+		if r, err := open(t, members).Check(t.Context(), store.CheckRequest{Key: "k"}); err != nil || len(r.Warnings) > 3 {
 			t.Errorf("Check of three stores: %v, %q", err, r.Warnings)
 		}
+	}
+	if e, _ := stores[0].Get(t.Context(), "leader-quorum-check"); e.Revision != 1 {
+		t.Errorf("the mark was written again: revision %d", e.Revision)
+	}
+	ways, members := gates(stores)
+	ways[0].cut.Store(true)
+	members[1].Store = ways[2].Store
+	if _, err := open(t, members).Check(t.Context(), store.CheckRequest{Key: "k"}); !errors.Is(err, store.ErrPermanent) {
+		t.Errorf("Check with a member away: %v; want a permanent failure", err)
 	}
 }

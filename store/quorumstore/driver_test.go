@@ -7,7 +7,9 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -163,3 +165,47 @@ func TestInspectShowsLagAndMemory(t *testing.T) {
 		}
 	}
 }
+
+// A member may be refused after the others have opened the quorum, and be mended
+// then. What it reports of its connection counts from then on.
+func TestMemberThatIsRefusedLateIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries atomic.Int64
+		_, stores := memories(3)
+		ways, _ := gates(stores)
+		driver := store.Driver{Schemes: []string{"way"}, Form: "way://NUMBER", Open: func(_ context.Context, u *url.URL) (store.Opened, error) {
+			if u.Host == "2" && tries.Add(1) == 1 {
+				time.Sleep(2 * grace) // of virtual time
+				return nil, fmt.Errorf("%w: wrong user", store.ErrPermanent)
+			}
+			return closing{ways[u.Host[0]-'0']}, nil
+		}}
+		opened, err := store.Open(t.Context(), "quorum://?m=a=way://0&m=b=way://1&m=c=way://2", quorumstore.Driver(driver))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = opened.Close() }()
+		var last store.ConnState
+		conn := opened.(store.ConnReporter) //nolint:errcheck // the driver's own type
+		defer conn.OnConnState(func(s store.ConnState) { last = s })()
+		time.Sleep(time.Minute)
+		if tries.Load() != 2 {
+			t.Errorf("the member was tried %d times", tries.Load())
+		}
+		ways[0].connection(store.Disconnected)
+		if now := conn.ConnState(); now != store.Connected {
+			t.Errorf("with two of three members: %v", now)
+		}
+		ways[2].connection(store.Disconnected)
+		if last != store.Disconnected {
+			t.Errorf("when the late member was lost, too, the state told was %v", last)
+		}
+	})
+}
+
+// grace is how long the driver waits for the last member.
+const grace = time.Second
+
+type closing struct{ *gate }
+
+func (closing) Close() error { return nil }

@@ -43,10 +43,7 @@ func (s *Store) Inspect(ctx context.Context, key string) ([]MemberState, error) 
 				states[i].Err = err
 				return
 			}
-			a, err := r.decode(i, e)
-			if err == nil {
-				err = r.foreign(i, &a)
-			}
+			a, err := r.ours(i, e)
 			if err != nil {
 				states[i].Err = err
 				return

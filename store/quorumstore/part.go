@@ -38,12 +38,12 @@ func newPart(name, url string) *part {
 	return p
 }
 
-// begin opens the member before ctx is done. If that fails with an error that
-// may pass, it goes on to try.
+// begin opens the member before ctx is done. If that fails, it goes on to try:
+// also what is refused permanently may be mended while the others serve.
 func (p *part) begin(ctx context.Context) error {
 	err := p.open(ctx)
-	if err == nil || store.Classify(err) == store.Permanent {
-		return err
+	if err == nil {
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -87,7 +87,8 @@ func (r *register) read(ctx context.Context) (sight, error) {
 	var s sight
 	var causes [ballot.MaxMembers]error
 	var seen [ballot.MaxMembers]ballot.Acceptor
-	answered, nothing, denied := 0, 0, 0
+	var answered ballot.Mask
+	denied := 0
 	for range r.s.members {
 		var a answer
 		select {
@@ -99,10 +100,7 @@ func (r *register) read(ctx context.Context) (sight, error) {
 		}
 		i := a.member
 		if a.err == nil {
-			seen[i], a.err = r.decode(i, a.entry)
-		}
-		if a.err == nil {
-			a.err = r.foreign(i, &seen[i])
+			seen[i], a.err = r.ours(i, a.entry)
 		}
 		if a.err != nil {
 			seen[i], causes[i] = ballot.Acceptor{}, a.err
@@ -111,25 +109,38 @@ func (r *register) read(ctx context.Context) (sight, error) {
 			}
 			continue
 		}
-		answered++
+		answered |= 1 << i
 		s.revs[i] = a.entry.Revision
-		if seen[i].Version == 0 {
-			nothing++
-		}
 		r.saw(i, a.before, a.entry.Revision, &seen[i])
-		v, ok := r.s.group.Show(seen[:len(r.s.members)])
-		if ok {
-			r.show(&v)
-		}
-		if ok || nothing >= r.s.quorum() {
-			s.agreed = true
+		if s.agreed = r.agreed(seen[:len(r.s.members)], answered); s.agreed {
 			return s, nil
 		}
 	}
-	if answered >= r.s.quorum() {
+	if answered.Count() >= r.s.quorum() {
 		return s, nil
 	}
 	return s, r.unread(ctx, denied, causes[:])
+}
+
+// agreed reports whether a majority shows one state, which it takes in, or that
+// the key was never written. A member without memory is no witness of that
+// beside one that remembers.
+func (r *register) agreed(seen []ballot.Acceptor, answered ballot.Mask) bool {
+	if v, ok := r.s.group.Show(seen); ok {
+		r.show(&v)
+		return true
+	}
+	bare, unwritten := 0, 0
+	for i := range seen {
+		switch {
+		case !answered.Has(i):
+		case !seen[i].Accepted():
+			bare++
+		case seen[i].Version == 0:
+			unwritten++
+		}
+	}
+	return max(bare, unwritten) >= r.s.quorum()
 }
 
 // unread returns the error of a read that too few members answered.

@@ -125,7 +125,7 @@ func (r *register) distrust(i int) {
 // step takes in an event and does what follows from it. r.mu is held.
 func (r *register) step(ev ballot.Event) {
 	ev.Random, ev.Clock = rand.Uint64(), uint64(time.Now().UnixMicro())
-	before, shown := r.view.Members[ev.Member].Rev, r.view.Shown.Version
+	before, shown := r.view.Members[ev.Member], r.view.Shown.Version
 	view, actions := r.s.group.Step(r.view, ev)
 	r.view = view
 	r.notice(view.Shown.Version > shown)
@@ -150,7 +150,8 @@ func (r *register) step(ev ballot.Event) {
 			close(c.done)
 		}
 	}
-	if view.Members[ev.Member].Rev < before {
+	after, read := view.Members[ev.Member], ev.Kind == ballot.Seen || ev.Kind == ballot.Looked
+	if after.Rev < before.Rev || read && after.Suspect && !before.Suspect {
 		m := r.s.members[ev.Member]
 		r.s.do(func() { r.s.distrust(m, r) })
 	}
@@ -188,6 +189,16 @@ func (r *register) decode(i int, e store.Entry) (ballot.Acceptor, error) {
 	return a, nil
 }
 
+// ours decodes the content of a register of member i, unless another group wrote
+// it.
+func (r *register) ours(i int, e store.Entry) (ballot.Acceptor, error) {
+	a, err := r.decode(i, e)
+	if err == nil {
+		err = r.foreign(i, &a)
+	}
+	return a, err
+}
+
 // foreign returns an error if a was written by a group with other members.
 func (r *register) foreign(i int, a *ballot.Acceptor) error {
 	if a.Set == 0 || a.Set == r.s.group.Set {
@@ -209,8 +220,8 @@ func (r *register) write(a ballot.Action, heals bool) {
 		}
 		ev := ballot.Event{Kind: ballot.Wrote, Member: a.Member, Outcome: store.Classify(err), Rev: rev}
 		if heals && (ev.Outcome == store.Transient || ev.Outcome == store.Permanent) {
-			// The member is away then, and not one without memory, which would
-			// cost each renewal a second round.
+			// The member then is one of which nothing is known, and not one
+			// without memory, which would cost the next renewal a second round.
 			ev.Outcome = store.Unknown
 		}
 		r.answered(ev, err)

@@ -165,6 +165,18 @@ func (s *Store) register(key string) *register {
 	return r
 }
 
+// known returns the registers whose keys match the pattern.
+func (s *Store) known(pattern string) (all []*register) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, r := range s.keys {
+		if store.MatchPattern(pattern, key) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
 // follow listens to the connections of the members.
 func (s *Store) follow() {
 	for _, m := range s.members {
@@ -187,16 +199,10 @@ func (s *Store) follow() {
 // distrust has the registers of m read again before a write expects what they
 // showed, since the member may have been made again. It leaves out except.
 func (s *Store) distrust(m *member, except *register) {
-	s.mu.Lock()
-	var all []*register
-	for _, r := range s.keys {
+	for _, r := range s.known(">") {
 		if r != except {
-			all = append(all, r)
+			r.distrust(m.number)
 		}
-	}
-	s.mu.Unlock()
-	for _, r := range all {
-		r.distrust(m.number)
 	}
 }
 

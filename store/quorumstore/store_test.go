@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/faultstore"
@@ -104,27 +105,76 @@ func TestKeyWithoutAMajorityTakesNoWrites(t *testing.T) {
 }
 
 func TestWipedMemberIsHealed(t *testing.T) {
-	members, stores := memories(3)
-	s := open(t, members)
-	rev := write(t, s, 0, "0")
-	for i := range 30 {
-		stores[i%3].Restore(nil, 0)
-		// A process that knows nothing heals the member before the next one is
-		// wiped.
-		for range 2 {
-			rev = write(t, open(t, members), rev, "v")
-		}
-		rev = write(t, s, rev, "w")
-		shows(t, open(t, members), rev, "w")
-		for {
-			e, err := stores[i%3].Get(t.Context(), "k")
-			if err != nil || t.Context().Err() != nil {
-				t.Fatal(err)
-			}
-			if e.Revision != 0 && strings.Contains(string(e.Value), " value\n") {
-				break
+	synctest.Test(t, func(t *testing.T) {
+		_, stores := memories(3)
+		ways, members := gates(stores)
+		s := open(t, members)
+		rev := write(t, s, 0, "0")
+		for i := range 30 {
+			synctest.Wait() // for writes that are under way
+			stores[i%3].Restore(nil, 0)
+			ways[i%3].reconnect() // or s might expect a revision that comes again
+			// A process that knows nothing heals the member before the next one is
+			// wiped.
+			for range 2 {
+				rev = write(t, open(t, members), rev, "v")
 			}
 			rev = write(t, s, rev, "w")
+			shows(t, open(t, members), rev, "w")
+			for {
+				e, err := stores[i%3].Get(t.Context(), "k")
+				if err != nil || t.Context().Err() != nil {
+					t.Fatal(err)
+				}
+				if e.Revision != 0 && strings.Contains(string(e.Value), " value\n") {
+					break
+				}
+				rev = write(t, s, rev, "w")
+			}
 		}
-	}
+	})
+}
+
+// A member without memory is no witness that a key was never written.
+func TestWipedMemberAndAnotherDoNotShowNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, stores := memories(3)
+		ways, members := gates(stores)
+		s := open(t, members)
+		if _, err := s.Check(t.Context(), store.CheckRequest{Reads: []string{"k"}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		ways[1].cut.Store(true) // which remembers that nothing was written
+		rev := write(t, s, 0, "v")
+		synctest.Wait()
+		stores[0].Restore(nil, 0)
+		ways, members = gates(stores)
+		ways[2].delay.Store(int64(80 * time.Millisecond)) // of virtual time
+		shows(t, open(t, members), rev, "v")
+	})
+}
+
+// A member refuses values that are too large, and others take them: an
+// acceptance that was sent may always be applied later.
+func TestCallWithManyAttemptsKeepsItsOutcomeUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, stores := memories(3)
+		ways, members := gates(stores)
+		s := open(t, members)
+		rev := write(t, s, 0, "0")
+		synctest.Wait()
+		for _, g := range ways {
+			g.delay.Store(int64(300 * time.Microsecond))
+		}
+		for _, g := range ways[1:] {
+			g.most.Store(1000)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		_, err := s.CompareAndSwap(ctx, store.Write{Key: "k", Expected: rev, Value: make([]byte, 2000)})
+		if store.Classify(err) != store.Unknown {
+			t.Errorf("a value that one member accepted: %v", err)
+		}
+	})
 }

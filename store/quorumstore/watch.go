@@ -102,7 +102,7 @@ func (s source) List(ctx context.Context, pattern string) ([]store.Entry, error)
 		lists[a.member] = a.entries
 		listed++
 		if listed == s.quorum() {
-			return s.merge(ctx, lists[:len(s.members)])
+			return s.merge(ctx, pattern, lists[:len(s.members)])
 		}
 	}
 	if denied >= s.quorum() {
@@ -111,25 +111,34 @@ func (s source) List(ctx context.Context, pattern string) ([]store.Entry, error)
 	return nil, refusal(store.ErrTransient, pattern, causes[:])
 }
 
-// merge takes in the lists of a majority, and returns the states of all their
-// keys. It reads the keys that have a value and of which the lists show no
-// state.
-func (s source) merge(ctx context.Context, lists []map[string]store.Entry) (entries []store.Entry, err error) {
+// merge takes in the lists of a majority, and returns the states of all keys
+// that match the pattern. It reads those that have a value and of which no state
+// was ever shown. Lists of what other groups wrote alone are an error.
+func (s source) merge(ctx context.Context, pattern string, lists []map[string]store.Entry) (entries []store.Entry, err error) {
 	held := map[string]bool{}
+	var foreign error
 	for i, list := range lists {
 		for key, e := range list {
-			if s.register(key).heard(i, e) {
-				held[key] = true
+			r := s.register(key)
+			a, err := r.ours(i, e)
+			if err != nil {
+				foreign = err
+				continue
 			}
+			r.heard(i, e.Revision, &a)
+			held[key] = held[key] || a.Version != 0
 		}
 	}
 	var undecided []string
-	for key := range held {
-		if e := s.register(key).shown(); e.Revision != 0 {
+	for _, r := range s.known(pattern) {
+		if e := r.shown(); e.Revision != 0 {
 			entries = append(entries, e)
-		} else {
-			undecided = append(undecided, key)
+		} else if held[r.key] {
+			undecided = append(undecided, r.key)
 		}
+	}
+	if len(entries)+len(undecided) == 0 && foreign != nil {
+		return nil, foreign
 	}
 	if len(undecided) == 0 {
 		return entries, nil
@@ -306,7 +315,7 @@ func (s *Store) watch(ctx context.Context, m *member, keys, patterns []string) (
 		cancel()
 		return err
 	}
-	deliver := func(e store.Entry) { s.register(e.Key).heard(m.number, e) }
+	deliver := func(e store.Entry) { s.report(m, e) }
 	if len(keys) > 0 {
 		w, ok := m.Store.(store.Watcher)
 		if !ok {
@@ -330,11 +339,19 @@ func (s *Store) watch(ctx context.Context, m *member, keys, patterns []string) (
 	return wings, nil
 }
 
+// report takes in what a member reported, if it belongs to this group.
+func (s *Store) report(m *member, e store.Entry) {
+	r := s.register(e.Key)
+	if a, err := r.ours(m.number, e); err == nil { // a read or a write reports it
+		r.heard(m.number, e.Revision, &a)
+	}
+}
+
 // poll reads the keys at one member.
 func (s *Store) poll(ctx context.Context, m *member, keys []string) {
 	for _, key := range keys {
 		if e, err := m.Get(ctx, key); err == nil {
-			s.register(key).heard(m.number, e)
+			s.report(m, e)
 		}
 	}
 }
@@ -347,28 +364,22 @@ func (s *Store) heartbeat() time.Duration {
 	return time.Second
 }
 
-// heard takes in that member i reported an entry, perhaps late, and reports
-// whether the entry contains a value of this group. A revision that is lower
-// than an earlier report is not late: the member lost its state, or another
-// server of it lags. A read finds out which.
-func (r *register) heard(i int, e store.Entry) (value bool) {
-	a, err := r.decode(i, e)
-	if err != nil || r.foreign(i, &a) != nil {
-		return false // a read or a write reports it
-	}
+// heard takes in that member i reported a content, perhaps late. A revision that
+// is lower than an earlier report is not late: the member lost its state, or
+// another server of it lags. A read finds out which.
+func (r *register) heard(i int, rev uint64, a *ballot.Acceptor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, rev := r.reports[i], r.view.Members[i].Rev
-	r.reports[i] = report{e.Revision, true}
+	before, known := r.reports[i], r.view.Members[i].Rev
+	r.reports[i] = report{rev, true}
 	switch {
-	case e.Revision >= rev:
+	case rev >= known:
 		r.known[i] = time.Now()
-		r.step(ballot.Event{Kind: ballot.Seen, Member: i, Rev: e.Revision, Seen: a})
-	case !before.any || e.Revision < before.rev:
+		r.step(ballot.Event{Kind: ballot.Seen, Member: i, Rev: rev, Seen: *a})
+	case !before.any || rev < before.rev:
 		r.view.Members[i].Fresh, r.view.Members[i].Suspect = false, true
-		r.s.do(func() { r.reread(i, rev) })
+		r.s.do(func() { r.reread(i, known) })
 	}
-	return a.Version != 0
 }
 
 // A report is the last revision that a member reported of a key.
@@ -384,7 +395,7 @@ func (r *register) reread(i int, before uint64) {
 	if err != nil {
 		return
 	}
-	if a, err := r.decode(i, e); err == nil && r.foreign(i, &a) == nil {
+	if a, err := r.ours(i, e); err == nil {
 		r.saw(i, before, e.Revision, &a)
 	}
 }
@@ -433,9 +444,8 @@ func (r *register) answering(members ballot.Mask) bool {
 // others show, or a newer value than a majority, and nothing moves. r.mu is
 // held.
 func (r *register) notice(moved bool) {
-	bare := r.view.Shown.Version != 0 && r.s.group.Bare(&r.view) != 0
 	switch {
-	case !bare && !r.s.group.Undecided(&r.view):
+	case r.s.group.Bare(&r.view) == 0 && !r.s.group.Undecided(&r.view):
 		r.unsettled = time.Time{}
 	case moved || r.unsettled.IsZero():
 		r.unsettled = time.Now().Add(rand.N(idle / 2)) // not all watchers at once

@@ -2,10 +2,12 @@ package quorumstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -257,11 +259,85 @@ func TestValueWithoutAMajorityIsChosenByAWatcher(t *testing.T) {
 	})
 }
 
+// The lists of two members may show a value at one of them alone, when another
+// was wiped.
+func TestWatchOfAPatternKeepsWhatItShowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, stores := memories(3)
+		ways, members := gates(stores)
+		s := open(t, members)
+		if _, err := s.Check(t.Context(), store.CheckRequest{Reads: []string{"k"}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		ways[1].cut.Store(true) // and so remembers nothing of the value
+		write(t, s, 0, "v")
+		synctest.Wait()
+
+		late := &lateList{Store: stores[2]}
+		members = three()
+		members[0].Store, members[1].Store, members[2].Store = stores[0], stores[1], late
+		watching, h := open(t, members), &hearing{}
+		stop, err := watching.WatchPattern(t.Context(), ">", h.deliver, func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		synctest.Wait()
+		late.on.Store(true)
+		time.Sleep(5 * time.Second)
+		stores[0].Restore(nil, 0)
+		time.Sleep(time.Minute)
+		if got := h.since(0); len(got) == 0 || slices.Contains(got, "k@0") {
+			t.Errorf("the watch of a pattern heard %v", got)
+		}
+	})
+}
+
+// A lateList begins watches of patterns late.
+type lateList struct {
+	*memstore.Store
+	on atomic.Bool
+}
+
+func (l *lateList) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+	if l.on.Load() {
+		time.Sleep(80 * time.Millisecond) // of virtual time
+	}
+	return l.Store.WatchPattern(ctx, pattern, deliver, present)
+}
+
+// An operator's URL with other names than the candidates' must not show a store
+// without groups.
+func TestListOfAnotherGroupIsRefused(t *testing.T) {
+	members := three()
+	write(t, open(t, members), 0, "v")
+	members[0].Name = "other"
+	refused := make(chan error, 1)
+	stop, err := open(t, members).WatchPattern(t.Context(), ">", func(store.Entry) {}, func(err error) { refused <- err })
+	if err == nil {
+		defer stop()
+		err = <-refused
+	}
+	if !errors.Is(err, store.ErrPermanent) || !strings.Contains(err.Error(), "other members") {
+		t.Errorf("a watch of another group's keys: %v", err)
+	}
+}
+
 func TestIdleKeyIsHealedByItsWatcher(t *testing.T) {
+	t.Run("with a value", func(t *testing.T) { idleKeyIsHealed(t, "v") })
+	t.Run("with a control record that was never written", func(t *testing.T) { idleKeyIsHealed(t, "") })
+}
+
+func idleKeyIsHealed(t *testing.T, value string) {
 	synctest.Test(t, func(t *testing.T) {
 		members, stores := memories(3)
-		rev := write(t, open(t, members), 0, "v")
-		other := open(t, members)
+		other, rev := open(t, members), uint64(0)
+		if value != "" {
+			rev = write(t, open(t, members), 0, value)
+		} else if _, err := other.Check(t.Context(), store.CheckRequest{Reads: []string{"k"}}); err != nil {
+			t.Fatal(err)
+		}
 		listen(t, other, "k")
 		content := func() string {
 			e, err := stores[1].Get(t.Context(), "k")
@@ -282,9 +358,9 @@ func TestIdleKeyIsHealedByItsWatcher(t *testing.T) {
 			t.Errorf("after 9 s the member contains %q", got)
 		}
 		time.Sleep(20 * time.Second)
-		if got := content(); !strings.HasSuffix(got, " value\nv") {
+		if got := content(); !strings.HasSuffix(got, " value\n"+value) {
 			t.Errorf("after 29 s the member contains %q", got)
 		}
-		shows(t, other, rev, "v")
+		shows(t, other, rev, value)
 	})
 }

@@ -28,12 +28,19 @@ func (s *step) wiped() (m Mask) {
 }
 
 // Bare returns the members that showed, when they were last seen, that they
-// have no memory. A member that was never seen is not among them.
+// have no memory of what others remember. A member that was never seen is not
+// among them.
 func (g *Group) Bare(v *View) (m Mask) {
+	some := false
 	for i := range v.Members[:g.Members] {
-		if p := &v.Members[i]; (p.Fresh || p.Rev != 0) && !p.remembers() {
+		if p := &v.Members[i]; p.remembers() {
+			some = true
+		} else if p.Fresh || p.Rev != 0 {
 			m |= 1 << i
 		}
+	}
+	if !some {
+		return 0
 	}
 	return m
 }

@@ -262,14 +262,13 @@ func answerTo(k ActionKind) EventKind {
 	return Wrote
 }
 
-var network = setOf(kLate, kRefused, kCancel)
-
 // families are the worlds that TestExplore visits.
 func families() []config {
 	late := setOf(kLate)
-	deep := uint8(0)
+	network := setOf(kLate, kRefused, kCancel)
+	deep, deny := uint8(0), setOf(kDenied)
 	if *exploreDeep {
-		deep = 1
+		deep, deny = 1, setOf(kDenied, kFailRead)
 	}
 	// A member promised the last process's ballot, and was wiped.
 	forgotten := []next{{kind: kBegin, who: 2}, {kind: kApply, who: 2, member: 2}, {kind: kRefused, who: 2}, {kind: kWipe, member: 2}}
@@ -280,7 +279,7 @@ func families() []config {
 	// Its process ended, and the last one proposed another value over it.
 	followed := append(slices.Clone(accepted), next{kind: kRefused, member: 1}, next{kind: kRefused, member: 2}, next{kind: kExhausted}, next{kind: kBegin, who: 2}, next{kind: kApply, who: 2}, next{kind: kApply, who: 2, member: 1})
 	return []config{
-		{name: "two proposers", procs: 2, calls: n{1, 1}, tries: n{2, 1}, faults: 1, kinds: network},
+		{name: "two proposers", procs: 2, calls: n{1, 1}, tries: n{2, 1}, faults: 1, kinds: network | deny},
 		{name: "lost answers", procs: 2, calls: n{1, 2}, tries: n{1, 1}, faults: 1, kinds: late},
 		{name: "overtaken", procs: 2, calls: n{1, 2}, tries: n{2, 1}, faults: 1, kinds: late, looks: 0b10, begins: unheard},
 		{name: "reader", procs: 3, calls: n{1, 1}, tries: n{2, 1}, reader: true, begins: accepted},
@@ -289,6 +288,7 @@ func families() []config {
 		{name: "holder and challenger", procs: 2, calls: n{3, 1}, tries: n{1, 1}, faults: deep, kinds: late},
 		{name: "release", procs: 2, calls: n{1, 2}, tries: n{1, 1}, release: 2, looks: 0b01},
 		{name: "wipe", procs: 2, calls: n{2, 1}, tries: n{1, 1}, kinds: setOf(kWipe), wipes: 1, looks: 0b10},
+		{name: "wipe and a late write", procs: 2, calls: n{1, 1}, tries: n{1, 1}, kinds: late | setOf(kWipe), faults: 1, wipes: 1, looks: 0b10},
 		{name: "three proposers and a wipe", procs: 3, calls: n{1, 1, 1}, tries: n{1, 1, 1}, kinds: setOf(kWipe, kRefused), faults: 1, wipes: 1, release: 1, looks: 0b011, ahead: 2, begins: forgotten},
 		{name: "deletion by hand", procs: 2, calls: n{1, 1}, tries: n{2, 1}, kinds: setOf(kDelete), wipes: 3},
 		{name: "first value", procs: 2, calls: n{1, 1}, tries: n{2, 1}, empty: true, kinds: setOf(kWipe), wipes: 1},

@@ -181,7 +181,7 @@ type Call struct {
 	Expected uint64
 	Own      Value // its version is 0 until it was proposed; the chain is its last proposal's
 	// Loose is the number of acceptances of Own that were sent and not refused.
-	Loose uint8
+	Loose uint32
 
 	// The rest belongs to one attempt.
 	Ballot   Ballot

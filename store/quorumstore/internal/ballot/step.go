@@ -80,7 +80,9 @@ func (s *step) foreign() bool { return s.ev.Seen.Set != 0 && s.ev.Seen.Set != s.
 func (s *step) adopt(i int) bool {
 	m, rev := &s.v.Members[i], s.ev.Rev
 	if rev < m.Rev && !m.Suspect {
-		m.Suspect = true
+		// A stale read, or the member was made again: then others may bring it to
+		// the revision that is known here, over a state that is not.
+		m.Fresh, m.Suspect = false, true
 		return false
 	}
 	if rev != m.Rev {

@@ -682,7 +682,7 @@ func appendRest(b []byte, v *View) []byte {
 	if c.Stage == Ended {
 		return b
 	}
-	b = append(b, c.Loose, boolByte(c.Remains))
+	b = append(b, byte(c.Loose), boolByte(c.Remains))
 	b = binary.AppendUvarint(binary.AppendUvarint(b, c.Expected), c.Ceiling)
 	b = appendBallot(appendBallot(b, c.Ballot), c.Next)
 	b = appendValue(appendValue(b, &c.Own), &c.Proposal)
