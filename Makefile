@@ -122,7 +122,7 @@ sim: ## run SEEDS=10000 simulated fault schedules of the core, from seed BASE=1 
 		grep -Ev '^ *(=== |--- PASS: TestSimulation/)' .out/sim.log; exit $$status
 
 quorum: ## kill and wipe members of quorums 200 times, judge 1000 histories, and measure (some 40 minutes, on a machine that does nothing else)
-	cd test && go test -count=1 -parallel 1 -timeout 2h -v -run 'Killed|Wiped|Histories|Figures' ./quorum -args -kills 200 -wipes 200 -ttl 1s -histories 1000 -figures
+	cd test && go test -count=1 -parallel 1 -timeout 2h -v -run 'Killed|EachFault|Wiped|Histories|Figures' ./quorum -args -kills 200 -wipes 200 -ttl 1s -histories 1000 -figures
 	cd test/labs/stores && go test -count=1 -v -run Figures ./quorumstore -args -figures
 
 explore: ## visit every world of larger bounds than make test has time for (an hour, up to 17 GB)

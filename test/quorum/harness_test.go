@@ -2,7 +2,7 @@
 // conformance, histories, and elections while members are killed, wiped, cut
 // off and delayed.
 //
-// The counts are small by default. make quorum repeats the kills with leases of
+// The counts are small by default. make quorum repeats the faults with leases of
 // a second, on a machine that does nothing else, and prints measured times.
 package quorum_test
 
@@ -30,7 +30,7 @@ import (
 var (
 	kills     = flag.Int("kills", 3, "how often a member is killed while one leads")
 	wipes     = flag.Int("wipes", 3, "how often a member is wiped")
-	lease     = flag.Duration("ttl", 2*time.Minute, "the lease while members are killed; with the default nothing expires while a test waits")
+	lease     = flag.Duration("ttl", 2*time.Minute, "the lease while one member fails; with the default nothing expires while a test waits")
 	trials    = flag.Int("histories", 4, "how many histories are judged")
 	crowdSize = flag.Int("crowd", 200, "how many candidates start at once")
 	figures   = flag.Bool("figures", false, "measure")

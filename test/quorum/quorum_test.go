@@ -222,15 +222,16 @@ func TestNobodyLeadsWithoutAMajority(t *testing.T) {
 }
 
 // TestWipedMemberLosesNoWrite wipes one member after the other, and returns it
-// empty, while a process writes. Another process that knows nothing then finds
-// the last acknowledged write, also without any other member.
+// empty, while two processes write in turn. Another process that knows nothing
+// then finds the last acknowledged write, also without any other member.
 func TestWipedMemberLosesNoWrite(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	bucket := b.bucket(t)
-	s, rev := b.open(t, bucket), uint64(0)
+	s, other, rev := b.open(t, bucket), b.open(t, bucket), uint64(0)
 	write := func(value string) {
 		t.Helper()
+		s, other = other, s
 		natslab.Eventually(t, "a write", func(ctx context.Context) error {
 			next, err := s.CompareAndSwap(ctx, store.Write{Key: "k", Expected: rev, Value: []byte(value)})
 			if store.Classify(err) == store.Unknown || store.Classify(err) == store.Conflict {
