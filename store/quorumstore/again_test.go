@@ -203,3 +203,31 @@ func TestMemberThatRefusesCostsFewSecondRounds(t *testing.T) {
 		}
 	})
 }
+
+// Neither of two writers has the lead when it writes, and each has outbid the
+// other since that drew its last ballot.
+func TestWritersInTurnHealAMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, stores := memories(3)
+		ways, members := gates(stores)
+		s, other, rev := open(t, members), open(t, members), uint64(0)
+		for i := range 30 {
+			wiped, n := i%3, 0
+			for healed := false; !healed; n++ {
+				if n == 100 {
+					t.Fatalf("wipe %d: the member is not healed after %d writes", i, n)
+				}
+				s, other = other, s
+				rev = write(t, s, rev, "v")
+				synctest.Wait()
+				states, err := s.Inspect(t.Context(), "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				healed = states[wiped].Memory
+			}
+			stores[(i+1)%3].Restore(nil, 0)
+			ways[(i+1)%3].reconnect()
+		}
+	})
+}

@@ -72,12 +72,13 @@ func (s *step) attempt() {
 
 // draw draws a ballot above all that is known. If a member is seen without
 // memory, the ballot may heal it, and leaps above all that the member can have
-// forgotten.
+// forgotten. Processes that write in turn leap differently far, since each
+// leaps over what it saw before the last ballot of the other.
 func (s *step) draw() {
 	s.c.Stage, s.c.Heal = Preparing, s.wiped()
 	by := uint64(1)
 	if s.c.Heal != 0 {
-		by = s.Leap
+		by = s.Leap * (1 + s.ev.Random%4)
 	}
 	s.c.Ballot = s.after(s.v.Counter, by)
 }
