@@ -139,14 +139,17 @@ func TestDrainedInstanceLeavesAlsoWithoutASuccessor(t *testing.T) {
 	})
 }
 
+// inProcess starts a candidate of another process than this one.
+func inProcess(t *testing.T, st store.Store, process string, cfg leader.ElectionConfig) leader.Election {
+	t.Helper()
+	e := candidate(t, st, cfg)
+	leader.SetProcess(e, process)
+	return started(t, e)
+}
+
 func TestRestartEndsADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
-		inProcess := func(process string, cfg leader.ElectionConfig) leader.Election {
-			e := candidate(t, st, cfg)
-			leader.SetProcess(e, process)
-			return started(t, e)
-		}
 		state := func() leader.DrainState {
 			t.Helper()
 			s, err := control(t, st).DrainState(t.Context(), "a")
@@ -160,7 +163,7 @@ func TestRestartEndsADrain(t *testing.T) {
 		if s := state(); !s.Drained || s.Taken || s.By != "ops" || s.Why != "kernel" || s.At.IsZero() {
 			t.Errorf("ordered: %+v", s)
 		}
-		first := inProcess("1", config("a"))
+		first := inProcess(t, st, "1", config("a"))
 		time.Sleep(10 * wait)
 		mustNotLead(t, first)
 		if e, _ := stored(t, st); e.Revision != 0 {
@@ -169,11 +172,11 @@ func TestRestartEndsADrain(t *testing.T) {
 		if s := state(); !s.Drained || !s.Taken {
 			t.Errorf("taken: %+v", s)
 		}
-		other := inProcess("1", inGroup("h", "a"))
+		other := inProcess(t, st, "1", inGroup("h", "a"))
 		mustNotLead(t, other)
 		halt(t, first)
 		halt(t, other)
-		second := inProcess("2", config("a"))
+		second := inProcess(t, st, "2", config("a"))
 		mustLead(t, second)
 		time.Sleep(heartbeat)
 		if s := state(); s.Drained {
@@ -187,7 +190,7 @@ func TestRestartEndsADrain(t *testing.T) {
 		time.Sleep(heartbeat)
 		halt(t, second)
 		drain(t, st, "a")
-		third := inProcess("3", config("a"))
+		third := inProcess(t, st, "3", config("a"))
 		time.Sleep(10 * wait)
 		mustNotLead(t, third)
 	})
@@ -256,7 +259,11 @@ func (f *forbidden) Watch(ctx context.Context, keys []string, deliver func(store
 			return nil, err
 		}
 	}
-	return f.Store.Watch(ctx, keys, deliver)
+	return f.Store.Watch(ctx, keys, func(e store.Entry) {
+		if f.denied(f.read, e.Key) == nil || e.Revision != 0 { // the present state takes a read
+			deliver(e)
+		}
+	})
 }
 
 func (f *forbidden) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
@@ -276,6 +283,7 @@ func TestMissingRightsToTheDrainRecordAreWarnings(t *testing.T) {
 	}{
 		{"all", true, true, true, false, "cannot be read"},
 		{"watch", false, true, false, true, "cannot be watched, and is read every 30s"},
+		{"read", true, false, false, true, "cannot be read, so that an order is obeyed only when it arrives while this process runs"},
 		{"write", false, false, true, true, "cannot be written"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -309,6 +317,86 @@ func TestMissingRightsToTheDrainRecordAreWarnings(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A drainWriter is a store whose writes to drain records a test performs.
+type drainWriter struct {
+	*memstore.Store
+
+	write func(context.Context, store.Write) (uint64, error)
+}
+
+func (s *drainWriter) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	if strings.HasPrefix(w.Key, record.ControlKey(record.DrainPrefix)) {
+		return s.write(ctx, w)
+	}
+	return s.Store.CompareAndSwap(ctx, w)
+}
+
+// warnsOfDrains returns the configuration of a, and counts its warnings about
+// drains.
+func warnsOfDrains() (cfg leader.ElectionConfig, warnings *int) {
+	cfg, warnings = config("a"), new(int)
+	cfg.Hooks.Note = func(n leader.Note) {
+		if n.Kind == leader.NoteWarning && strings.Contains(n.Text, "drain record") {
+			*warnings++
+		}
+	}
+	return cfg, warnings
+}
+
+func TestDrainRecordIsWrittenAlsoAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		back := time.Now().Add(time.Minute)
+		st := &drainWriter{mem, func(ctx context.Context, w store.Write) (uint64, error) {
+			if time.Now().Before(back) {
+				return 0, store.ErrTransient
+			}
+			return mem.CompareAndSwap(ctx, w)
+		}}
+		drain(t, mem, "a")
+		cfg, warnings := warnsOfDrains()
+		first := inProcess(t, st, "1", cfg)
+		time.Sleep(2 * time.Minute)
+		mustNotLead(t, first)
+		if s, err := control(t, mem).DrainState(t.Context(), "a"); err != nil || !s.Taken || *warnings != 1 {
+			t.Errorf("%+v, %v, %d warnings", s, err, *warnings)
+		}
+		halt(t, first)
+		back = time.Now().Add(time.Minute)
+		second := inProcess(t, st, "2", cfg)
+		mustLead(t, second)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if s, err := control(t, mem).DrainState(t.Context(), "a"); err != nil || s.Drained || *warnings != 2 {
+			t.Errorf("after the restart: %+v, %v, %d warnings", s, err, *warnings)
+		}
+	})
+}
+
+func TestLostAcknowledgementOfADrainIsNoWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		st := &drainWriter{mem, func(ctx context.Context, w store.Write) (uint64, error) {
+			_, _ = mem.CompareAndSwap(ctx, w)
+			return 0, store.ErrUnknown
+		}}
+		drain(t, mem, "a")
+		for _, process := range []string{"1", "2"} { // takes the order, ends it
+			cfg, warnings := warnsOfDrains()
+			e := inProcess(t, st, process, cfg)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if *warnings != 0 {
+				t.Errorf("%d warnings of process %s", *warnings, process)
+			}
+			halt(t, e)
+		}
+		if s, err := control(t, mem).DrainState(t.Context(), "a"); err != nil || s.Drained {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
 }
 
 func TestDrainedManagerLeadsNoRole(t *testing.T) {

@@ -35,8 +35,8 @@ type drain struct {
 	tried   chan struct{} // closed when the first attempt to learn the state has ended
 
 	// The goroutine of run alone uses these.
-	way      way
-	failures int
+	reading  bool // the record every DrainEvery, where it is not watched
+	failures int  // to begin
 	reads    polled.Reads
 
 	mu         sync.Mutex
@@ -54,16 +54,6 @@ type drained struct {
 	instance string
 	process  string // see package process
 }
-
-// A way is how a drain hears of its record.
-type way uint8
-
-const (
-	unfollowed way = iota // not yet
-	watched
-	read      // every DrainEvery
-	forbidden // not at all: the user may not read the record
-)
 
 // drains are the drains of this process, whose candidates know nothing of each
 // other.
@@ -164,7 +154,7 @@ func (d *drain) run() {
 
 // turn returns the time until the next turn, 0 if there is none.
 func (d *drain) turn() (next time.Duration) {
-	if d.way == read {
+	if d.reading {
 		if d.look() == nil && d.reads.Doubted() {
 			return time.Second // a replica that lags, or a store that forgot
 		}
@@ -174,7 +164,7 @@ func (d *drain) turn() (next time.Duration) {
 		d.failures++
 		return controlrecord.Pace.After(d.failures)
 	}
-	if d.way == read {
+	if d.reading {
 		return DrainEvery
 	}
 	return 0
@@ -209,8 +199,8 @@ func (d *drain) note(kind, text string) {
 func (d *drain) warn(text string) { d.report(NoteWarning, text) }
 
 // begin begins to follow the record. When it returns nil, the candidates have
-// had the present state, or the state cannot be read. An error passes, and begin
-// may then be called again.
+// had the present state, or the watch delivers it as soon as it can be read, or
+// the user may not read it. An error passes, and begin may then be called again.
 func (d *drain) begin() error {
 	w, ok := d.store.(store.Watcher)
 	// Such a store would make requests for this record as often as for the records
@@ -241,10 +231,9 @@ func denied(err error) bool {
 func (d *drain) entered(err error) error {
 	switch {
 	case err == nil:
-		d.way = read
+		d.reading = true
 	case denied(err):
 		d.warn("the drain record of this instance cannot be read, so that nobody can drain it: " + err.Error())
-		d.way = forbidden
 	default:
 		return err
 	}
@@ -273,7 +262,6 @@ func (d *drain) watch(w store.Watcher) error {
 		}
 	}
 	if err == nil && d.keeps(stop) {
-		d.way = watched
 		d.catchUp()
 		return nil
 	}
@@ -410,33 +398,28 @@ func (d *drain) take(revision uint64, order record.Drain) {
 	d.write(store.Write{Expected: revision, Value: value})
 }
 
-// attempts is how often a write is tried. An order that could not be taken is
-// obeyed all the same.
-const attempts = 5
+// longUnwritten is how many failures in a row, in a second at least, are reported.
+const longUnwritten = 10
 
-// write replaces the record, unless it has changed.
+// write replaces the record, and repeats that until the record has changed. An
+// order that cannot be taken is obeyed all the same.
 func (d *drain) write(w store.Write) {
 	w.Key = record.DrainKey(d.instance)
-	var err error
-	for n := 1; n <= attempts && d.current(w.Expected); n++ {
+	for failures := 1; d.current(w.Expected); failures++ {
 		ctx, cancel := context.WithTimeout(d.ctx, d.timeout)
-		err = OutcomeOfPanic("CompareAndSwap")
+		err := OutcomeOfPanic("CompareAndSwap")
 		shield.Call(func() { _, err = d.store.CompareAndSwap(ctx, w) }, d.panicked("the store's CompareAndSwap"))
 		cancel()
-		switch store.Classify(err) {
-		case store.OK, store.Conflict:
+		outcome := store.Classify(err)
+		if outcome == store.OK || outcome == store.Conflict {
 			return // the watch delivers what is there now
-		case store.Permanent:
+		}
+		if (outcome == store.Permanent || failures == longUnwritten) && d.current(w.Expected) {
 			d.refused(err)
-			return
-		case store.Transient, store.Unknown:
 		}
-		if !backoff.Sleep(d.ctx, controlrecord.Pace.After(n)) {
+		if outcome == store.Permanent || !backoff.Sleep(d.ctx, controlrecord.Pace.After(failures)) {
 			return
 		}
-	}
-	if err != nil {
-		d.refused(err)
 	}
 }
 
