@@ -222,13 +222,17 @@ func (m *Manager) claimStart() (err error) {
 	return err
 }
 
-// endStart ends a call of Start. If it was stopped before the manager ran, the
-// manager ends: nothing uses the store any more.
+// endStart ends a call of Start. If quitOnce left the end of the manager to this
+// call, the manager ends: nothing uses the store any more.
 func (m *Manager) endStart() {
 	m.step(func() {
 		m.starting = false
-		if m.stopped && !m.started {
-			m.later(func() { go m.live("end", m.end) })
+		select {
+		case <-m.quit:
+			if !m.started {
+				m.later(func() { go m.live("end", m.end) })
+			}
+		default:
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -245,6 +246,34 @@ func TestAPanicAfterAStartThatWasStoppedHasASuccessor(t *testing.T) {
 		m.endStart()
 		if err := <-stopped; err != nil || calls < 3 {
 			t.Errorf("Stop: %v, after %d calls", err, calls)
+		}
+	})
+}
+
+// The call of Start returns while Stop asks the elections, before Stop ends the
+// manager.
+func TestManagerThatIsStoppedWhileItStartsEndsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, 3*time.Second)
+		asked := role("one", 3*time.Second)
+		asked.Config.Dispose = m.endStart
+		if err := m.Add(t.Context(), asked); err != nil {
+			t.Fatal(err)
+		}
+		var disposals atomic.Int32
+		m.SetDispose(func() {
+			disposals.Add(1)
+			time.Sleep(time.Second)
+		})
+		if err := m.claimStart(); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Stop(t.Context(), engine.StopOptions{WaitForDemote: true}); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if n := disposals.Load(); n != 1 {
+			t.Errorf("%d disposals", n)
 		}
 	})
 }
