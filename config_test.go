@@ -63,6 +63,7 @@ func TestEveryRuleOfTheConfigurationIsEnforced(t *testing.T) {
 		"a group in another script":    {func(c *cfg) { c.Group = "führung" }, []string{"Group"}},
 		"a control record":             {func(c *cfg) { c.Group = "_ctl.g" }, []string{"Group"}},
 		"a run":                        {func(c *cfg) { c.Group = "_ran.g" }, []string{"Group"}},
+		"a drained instance":           {func(c *cfg) { c.Group = "_drain.g" }, []string{"Group"}},
 		"a group of 252 bytes":         {func(c *cfg) { c.Group = strings.Repeat("g", 252) }, []string{"Group"}},
 		"a group beyond all keys":      {func(c *cfg) { c.Group = strings.Repeat("g", 5000) }, []string{"Group"}},
 		"no instance":                  {func(c *cfg) { c.InstanceID = "" }, []string{"InstanceID"}},
