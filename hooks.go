@@ -274,8 +274,9 @@ const (
 	// NoteMalformed: the control record is unreadable.
 	NoteMalformed = engine.NoteMalformed
 	// NoteBarred: this candidate does not campaign from now on, since the group
-	// is paused or the health check fails; Text contains which, and who paused
-	// it and why. ElectionStatus.Barred has the same for as long as it lasts.
+	// is paused, the instance is drained or the health check fails; Text
+	// contains which, and who paused or drained it and why.
+	// ElectionStatus.Barred has the same for as long as it lasts.
 	NoteBarred = engine.NoteBarred
 	// NoteUnbarred: that is over.
 	NoteUnbarred = engine.NoteUnbarred
