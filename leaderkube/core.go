@@ -132,7 +132,7 @@ func (l *core) update(ctx context.Context, in record) error {
 		c.finish()
 		return c.release(ctx)
 	case in.HolderIdentity != l.cfg.InstanceID:
-		return fmt.Errorf("%w by %q: the lock belongs to group %q", ErrNotHeld, in.HolderIdentity, l.cfg.InstanceID)
+		return fmt.Errorf("%w by %q: the lock belongs to %q", ErrNotHeld, in.HolderIdentity, l.cfg.InstanceID)
 	case in.LeaseDurationSeconds != l.timing.seconds():
 		return fmt.Errorf("%w: its LeaseDuration is %d s, and Timing.LeaseDuration %v: give both the same",
 			ErrTiming, in.LeaseDurationSeconds, l.timing.LeaseDuration)
