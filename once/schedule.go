@@ -14,7 +14,7 @@ const MinPeriod = time.Second
 // group need the same schedule. Schedules are values that can be compared; the
 // zero Schedule is invalid.
 type Schedule struct {
-	every        time.Duration
+	every        time.Duration // of Every, otherwise 0
 	hour, minute int
 	zone         *time.Location // of Daily, otherwise nil
 }
@@ -28,9 +28,9 @@ func Every(length time.Duration) Schedule { return Schedule{every: length} }
 // Daily returns the schedule whose periods begin when the clock of a zone shows
 // a time of the day: for the first time on a day that has it twice, and later by
 // as much as the clock skips on a day that does not have it. hour is 0 to 23,
-// minute 0 to 59.
+// minute 0 to 59. zone is required.
 func Daily(hour, minute int, zone *time.Location) Schedule {
-	return Schedule{hour: hour, minute: minute, zone: zone, every: 24 * time.Hour}
+	return Schedule{hour: hour, minute: minute, zone: zone}
 }
 
 // Validate returns the rule that the schedule breaks, as a *leader.ConfigError,
@@ -38,8 +38,8 @@ func Daily(hour, minute int, zone *time.Location) Schedule {
 func (s Schedule) Validate() error {
 	switch {
 	case s.every == 0 && s.zone == nil:
-		return &leader.ConfigError{Field: "schedule", Value: s.every, Rule: "is required: see Every and Daily"}
-	case s.every < MinPeriod:
+		return &leader.ConfigError{Field: "schedule", Value: s.every, Rule: "is required: Every with a length, or Daily with a time zone"}
+	case s.every < MinPeriod && s.zone == nil:
 		return &leader.ConfigError{Field: "schedule", Value: s.every, Rule: fmt.Sprintf("must have periods of at least %v", MinPeriod)}
 	case s.hour < 0 || s.hour > 23 || s.minute < 0 || s.minute > 59:
 		return &leader.ConfigError{Field: "schedule", Value: fmt.Sprintf("%d:%02d", s.hour, s.minute), Rule: "must be a time of the day"}

@@ -68,12 +68,14 @@ func TestDayBeginsWhenTheClockFirstShowsTheTime(t *testing.T) {
 }
 
 func TestScheduleNamesTheRuleThatItBreaks(t *testing.T) {
-	for want, s := range map[string]once.Schedule{
-		"schedule 0s is required: see Every and Daily":      {},
-		"schedule 1ms must have periods of at least 1s":     once.Every(time.Millisecond),
-		"schedule -1h0m0s must have periods of at least 1s": once.Every(-time.Hour),
-		`schedule "24:00" must be a time of the day`:        once.Daily(24, 0, time.UTC),
-		`schedule "1:-5" must be a time of the day`:         once.Daily(1, -5, time.UTC),
+	const absent = "schedule 0s is required: Every with a length, or Daily with a time zone"
+	for s, want := range map[once.Schedule]string{
+		{}:                           absent,
+		once.Daily(1, 30, nil):       absent,
+		once.Every(time.Millisecond): "schedule 1ms must have periods of at least 1s",
+		once.Every(-time.Hour):       "schedule -1h0m0s must have periods of at least 1s",
+		once.Daily(24, 0, time.UTC):  `schedule "24:00" must be a time of the day`,
+		once.Daily(1, -5, time.UTC):  `schedule "1:-5" must be a time of the day`,
 	} {
 		if err := s.Validate(); !errors.Is(err, leader.ErrInvalidConfig) || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
