@@ -114,10 +114,11 @@ func (r *Register) note(ctx context.Context, term uint64) (by *inspect.Run, err 
 }
 
 // Watch calls found with each note of another candidate that counts for the
-// period, until ctx is done. It does not wait: a watch that cannot begin yet is
-// repeated each second, and the second failure is reported to Warn, since the
-// first candidates make the bucket. found runs on a separate goroutine and may
-// be called more than once. It is news only: [Register.Note] decides.
+// period, until ctx is done. It waits for the first attempt to begin the watch
+// alone. An attempt that fails is repeated each second, and the second failure
+// is reported to Warn, since the first candidates make the bucket. found runs on
+// a separate goroutine and may be called more than once. It is news only:
+// [Register.Note] decides.
 func (r *Register) Watch(ctx context.Context, found func(inspect.Run)) {
 	w, ok := r.Store.(store.Watcher)
 	if !ok || r.watch(ctx, w, found) == nil {
