@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/inspect"
+	"github.com/seed-ff2cb582/leader/internal/storepool"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
@@ -56,12 +57,16 @@ func Run(
 	if err := validate(cfg, s, work); err != nil {
 		return false, err
 	}
-	st, err := natsstore.New(nc, cfg.Bucket, natsstore.Options{Domain: cfg.JetStreamDomain, Logger: cfg.Logger})
+	opts := natsstore.Options{Domain: cfg.JetStreamDomain, Logger: cfg.Logger}
+	if cfg.BucketAutoCreate {
+		opts.Create = &natsstore.BucketConfig{Replicas: cfg.Replicas, MaxBytes: cfg.BucketMaxBytes}
+	}
+	st, release, err := storepool.Common.Borrow(nc, cfg.Bucket, opts)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", leader.ErrInvalidConfig, err)
 	}
-	defer st.Close()
-	return run(ctx, st, cfg, s, work, func(ctx context.Context, lead lead) error { return leader.Run(ctx, nc, cfg, lead) })
+	defer release()
+	return run(ctx, st, cfg, s, work)
 }
 
 // RunWithStore is Run on a store other than NATS. Clocks of hosts are compared
@@ -73,7 +78,7 @@ func RunWithStore(
 	if err := validate(cfg, s, work); err != nil {
 		return false, err
 	}
-	return run(ctx, st, cfg, s, work, func(ctx context.Context, lead lead) error { return leader.RunWithStore(ctx, st, cfg, lead) })
+	return run(ctx, st, cfg, s, work)
 }
 
 // validate reports the broken rules of what leader.Run does not look at, and of
@@ -105,13 +110,10 @@ type verdict struct {
 	err  error
 }
 
-// run campaigns by elect, which calls a function for each term, until the run of
-// the period has started here or elsewhere, or cannot start here any more. A term
-// is given to the loop before anything is noted in it, so that the loop never
-// gives up while a run is being noted.
-func run(
-	ctx context.Context, st store.Store, cfg leader.ElectionConfig, s Schedule, work lead, elect func(context.Context, lead) error,
-) (ran bool, err error) {
+// run campaigns until the run of the period has started here or elsewhere, or
+// cannot start here any more. A term is given to the loop before anything is
+// noted in it, so that the loop never gives up while a run is being noted.
+func run(ctx context.Context, st store.Store, cfg leader.ElectionConfig, s Schedule, work lead) (ran bool, err error) {
 	logger := cfg.Logger
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -140,7 +142,9 @@ func run(
 	terms := make(chan (<-chan verdict))
 	ended := make(chan error, 1)
 	go func() {
-		ended <- elect(electing, func(ctx context.Context, term leader.Term) error { return attempt(ctx, term, reg, work, terms, logger) })
+		ended <- leader.RunWithStore(electing, st, cfg, func(ctx context.Context, term leader.Term) error {
+			return attempt(ctx, term, reg, work, terms, logger)
+		})
 	}()
 	for {
 		select {
