@@ -8,10 +8,11 @@
 //
 // Every change of a manager is one step (Manager.step): the steps of Start, Add,
 // Remove, Stop, the candidates and the health checks queue for the one lock. A
-// step waits for nothing, and calls no callback, hook, Logger or store. These
-// are called between steps, by a goroutine that holds nothing. So a call waits
-// for no other call, except that Stop and Remove wait for the check of a Start
-// or an Add under way. Stop cuts the check short.
+// step waits for nothing, and calls no callback, hook, Logger or store, except
+// the store's ConnState, which does not block. The others are called between
+// steps, by a goroutine that holds nothing. So a call waits for no other call,
+// except that Stop and Remove wait for the check of a Start or an Add under way.
+// Stop cuts the check short.
 package roles
 
 import (
@@ -294,7 +295,7 @@ func (m *Manager) guard(what string, f func()) bool {
 		f()
 	}, func(value any, stack []byte) {
 		spread := false
-		if what != "asking" { // which the store may have panicked in
+		if what != "asking" && what != "connection" { // in these the store may have panicked
 			m.step(func() { spread, m.cfg.Spread, m.pull = m.cfg.Spread, false, nil })
 		}
 		attrs := []any{"of", what, "value", shield.Value(value)}

@@ -278,6 +278,29 @@ func TestManagerThatIsStoppedWhileItStartsEndsOnce(t *testing.T) {
 	})
 }
 
+// A rickety store panics when its connection is followed.
+type rickety struct{ store.Store }
+
+func (rickety) ConnState() store.ConnState { return store.Connected }
+
+func (rickety) OnConnState(func(store.ConnState)) (stop func()) { panic("boom") }
+
+func TestPanicOfTheStoreDoesNotEndSpreading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, 3*time.Second)
+		m.store = rickety{m.store}
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		m.step(func() {
+			if !m.cfg.Spread {
+				t.Error("spreading has ended")
+			}
+		})
+	})
+}
+
 // A curious handler looks at the manager whenever it gets a record.
 type curious struct {
 	slog.Handler
