@@ -172,6 +172,15 @@ func (m *Manager) change(f func()) (effects []func()) {
 // manager. So it reads nothing that mu guards.
 func (m *Manager) later(effect func()) { m.effects = append(m.effects, effect) }
 
+// log writes a line when the step is over. It ignores a panic of the Logger.
+func (m *Manager) log(level slog.Level, msg string, attrs ...any) {
+	m.later(func() {
+		shield.Call(func() {
+			m.cfg.Log.Log(context.Background(), level, msg, attrs...) //nolint:sloglint // each msg is a constant
+		}, func(any, []byte) {})
+	})
+}
+
 // Start has the store checked for each role, and begins to take part. Roles
 // that are added meanwhile are checked, too.
 func (m *Manager) Start(ctx context.Context) error {
@@ -294,15 +303,15 @@ func (m *Manager) guard(what string, f func()) bool {
 		faults.Point("roles: " + what)
 		f()
 	}, func(value any, stack []byte) {
-		spread := false
-		if what != "asking" && what != "connection" { // in these the store may have panicked
-			m.step(func() { spread, m.cfg.Spread, m.pull = m.cfg.Spread, false, nil })
-		}
-		attrs := []any{"of", what, "value", shield.Value(value)}
-		if spread {
-			attrs = append(attrs, "spreading", "ended")
-		}
-		shield.Call(func() { m.cfg.Log.Error("panic", append(attrs, "stack", string(stack))...) }, func(any, []byte) {})
+		m.step(func() {
+			attrs := []any{"of", what, "value", shield.Value(value)}
+			own := what != "asking" && what != "connection" // in these the store may have panicked
+			if own && m.cfg.Spread {
+				m.cfg.Spread, m.pull = false, nil
+				attrs = append(attrs, "spreading", "ended")
+			}
+			m.log(slog.LevelError, "panic", append(attrs, "stack", string(stack))...)
+		})
 	})
 }
 

@@ -355,6 +355,25 @@ func TestTheLoggersHandlerMayAskTheManager(t *testing.T) {
 	}
 }
 
+// A broken handler panics at each record.
+type broken struct{ slog.Handler }
+
+func (broken) Enabled(context.Context, slog.Level) bool { return true }
+
+func (broken) Handle(context.Context, slog.Record) error { panic("boom") }
+
+func TestPanicOfTheLoggerDoesNotEndSpreading(t *testing.T) {
+	m := manager(t, 3*time.Second, "one")
+	m.cfg.Log = slog.New(broken{})
+	now, one := time.Now(), m.candidacies["one"]
+	m.cfg.MaxRoles, m.barred = 1, true
+	one.full, one.vacantSince = true, now.Add(-time.Minute)
+	m.turn(now) // logs a role without a leader
+	if !m.cfg.Spread || !m.starved {
+		t.Errorf("spreads: %v, logged: %v", m.cfg.Spread, m.starved)
+	}
+}
+
 // A busy store does not answer its check before it is to.
 type busy struct {
 	store.Store

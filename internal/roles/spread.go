@@ -3,6 +3,7 @@ package roles
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	mrand "math/rand/v2"
 	"slices"
 	"time"
@@ -182,9 +183,8 @@ func (m *Manager) starving(now time.Time) time.Duration {
 	}
 	if len(names) > 0 && !m.starved {
 		slices.Sort(names)
-		m.later(func() {
-			m.cfg.Log.Warn("roles without a leader, and no room for them here", "roles", len(names), "first", names[0], "max_roles", m.cfg.MaxRoles)
-		})
+		m.log(slog.LevelWarn, "roles without a leader, and no room for them here",
+			"roles", len(names), "first", names[0], "max_roles", m.cfg.MaxRoles)
 	}
 	m.starved = len(names) > 0
 	return wait
@@ -348,10 +348,7 @@ func (m *Manager) begin(s *candidacy, now time.Time) {
 		Op: record.OpBalance, Term: s.term, Successor: id, By: id, Have: m.leading,
 		Reason: fmt.Sprintf("it leads %d roles more", m.others[s.leader]-m.leading),
 	}
-	leads, theirs, ours := s.leader, m.others[s.leader], m.leading
-	m.later(func() {
-		m.cfg.Log.Info("asking for a role", "role", s.name, "leader", leads, "theirs", theirs, "ours", ours)
-	})
+	m.log(slog.LevelInfo, "asking for a role", "role", s.name, "leader", s.leader, "theirs", m.others[s.leader], "ours", m.leading)
 	p := m.pull
 	m.tasks.Go(func() { // after a panic the request counts as made, and is given up in time
 		m.guard("asking", func() { m.asked(p, m.ask(s.name, req)) })
@@ -411,7 +408,7 @@ func (m *Manager) answeredBy(p *pull, err error, now time.Time) {
 		return // it may have been heard
 	case store.Permanent:
 		m.wait(now, engine.RefusedFor)
-		m.later(func() { m.cfg.Log.Warn("cannot ask for roles", "error", err) })
+		m.log(slog.LevelWarn, "cannot ask for roles", "error", err)
 	default:
 		p.s.waitUntil = now.Add(m.cfg.HeartbeatInterval)
 	}
