@@ -175,16 +175,14 @@ func (s *storeIO) check(ctx context.Context) (Conditions, error) {
 		}
 	}
 	conditions := e.cfg.conditions(report)
-	if conditions.doubt > 0 {
-		until := time.Now().Add(conditions.doubt)
-		s.doubted = &until
-	}
 	for _, w := range report.Warnings {
 		if e.warns(w) {
 			e.report.tell(NoteWarning, w)
 		}
 	}
 	if conditions.doubt > 0 {
+		until := time.Now().Add(conditions.doubt)
+		s.doubted = &until
 		s.sayYoung(conditions.doubt)
 	}
 	return conditions, nil

@@ -398,22 +398,19 @@ func (m *Manager) awaitsAnswer(ctx context.Context, role string, r record.Reques
 
 // asked takes in how a request was made.
 func (m *Manager) asked(p *pull, err error) {
-	m.step(func() { m.answeredBy(p, err, time.Now()) })
-}
-
-// answeredBy belongs to a step.
-func (m *Manager) answeredBy(p *pull, err error, now time.Time) {
-	switch store.Classify(err) {
-	case store.OK, store.Unknown:
-		return // it may have been heard
-	case store.Permanent:
-		m.wait(now, engine.RefusedFor)
-		m.log(slog.LevelWarn, "cannot ask for roles", "error", err)
-	default:
-		p.s.waitUntil = now.Add(m.cfg.HeartbeatInterval)
-	}
-	if m.pull == p {
-		m.pull = nil
-	}
-	m.nudge()
+	m.step(func() {
+		switch store.Classify(err) {
+		case store.OK, store.Unknown:
+			return // it may have been heard
+		case store.Permanent:
+			m.wait(time.Now(), engine.RefusedFor)
+			m.log(slog.LevelWarn, "cannot ask for roles", "error", err)
+		default:
+			p.s.waitUntil = time.Now().Add(m.cfg.HeartbeatInterval)
+		}
+		if m.pull == p {
+			m.pull = nil
+		}
+		m.nudge()
+	})
 }
