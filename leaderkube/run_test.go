@@ -3,6 +3,7 @@ package leaderkube_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,8 +121,10 @@ func TestARecordIsReleasedOnlyWhenTheManagerHasEnded(t *testing.T) {
 				leads := heir(t, g)
 				time.Sleep(beat / 2)
 				asked := time.Now()
-				go g.Promote("b")
+				var promoting sync.WaitGroup
+				promoting.Go(func() { g.Promote("b") })
 				at := <-leads
+				promoting.Wait()
 				var loss *leader.LossError
 				if err := <-ended; !errors.As(err, &loss) {
 					t.Errorf("the manager has ended with %v", err)
