@@ -110,7 +110,7 @@ func (f *Feed) follow(ctx context.Context, src Follower) {
 		}
 		if text := fmt.Sprint(err); text != said {
 			said = text
-			shield.Call(func() { f.log().Warn("the store's news broke off; it is looked at by the clock meanwhile", "err", err) }, func(any, []byte) {})
+			shield.Call(func() { f.log().Warn("watch lost; polling until it is restored", "err", err) }, func(any, []byte) {})
 		}
 		if !backoff.Sleep(ctx, pace.After(failures)) {
 			return
