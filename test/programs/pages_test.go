@@ -74,6 +74,7 @@ func TestABlockThatCannotBeRunIsAFault(t *testing.T) {
 		"```\nnone\n```\n```yaml\nc: d\n```\n" + // of no language, and of an odd one
 		"```text\nof what\n```\n" + // behind nothing that prints
 		"<!-- not run here: -->\n```sh\ntrue\n```\n" + // without a reason, so it runs
+		"\n    true\n" + // indented
 		"```sh\nnot closed\n"
 	blocks, faults := blocksOf(page)
 	if len(blocks) != 2 || blocks[0].source != "true\n" || !slices.Equal(blocks[0].prints, []string{"a"}) {
@@ -84,7 +85,7 @@ func TestABlockThatCannotBeRunIsAFault(t *testing.T) {
 		line, _, _ := strings.Cut(f, ":")
 		lines = append(lines, line)
 	}
-	if want := []string{"line 13", "line 16", "line 19", "line 22", "line 26"}; !slices.Equal(lines, want) {
+	if want := []string{"line 13", "line 16", "line 19", "line 22", "line 27", "line 28"}; !slices.Equal(lines, want) {
 		t.Errorf("faults %q, want %q", faults, want)
 	}
 }
@@ -108,6 +109,9 @@ func blocksOf(page string) (blocks []block, faults []string) {
 		line := strings.TrimSpace(lines[i])
 		language, fenced := strings.CutPrefix(line, "```")
 		switch {
+		case strings.HasPrefix(lines[i], "    ") && line != "" && (i == 0 || strings.TrimSpace(lines[i-1]) == ""):
+			faults = append(faults, fmt.Sprintf("line %d: an indented block would not run: fence it", i+1))
+			continue
 		case fenced:
 		case notRun.MatchString(line):
 			exempt = true
