@@ -104,7 +104,7 @@ func TestCandidateNeedsEachOfItsRights(t *testing.T) {
 	eachRight(t, candidate, map[string]func(*testing.T, *lab, right){
 		"Start fails":                   startFails,
 		"hears late":                    hearsLate,
-		"stands with a warning":         standsWithAWarning,
+		"starts with a warning":         startsWithAWarning,
 		"stays drained after a restart": staysDrained,
 	})
 }
@@ -130,7 +130,7 @@ func hearsLate(t *testing.T, l *lab, r right) {
 	a.leads()
 }
 
-func standsWithAWarning(t *testing.T, l *lab, r right) {
+func startsWithAWarning(t *testing.T, l *lab, r right) {
 	t.Helper()
 	a := join(t, l.connect(candidate), "a")
 	a.says(leader.NoteWarning, r.names())
