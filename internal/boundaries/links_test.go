@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pages returns the Markdown pages of the repository.
+// pages returns the Markdown pages of the repository, and llms.txt.
 func pages(t *testing.T) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -18,7 +18,7 @@ func pages(t *testing.T) (files []string) {
 			return err
 		case d.IsDir() && (name == "testdata" || strings.HasPrefix(name, ".") && name != ".." && name != ".github"):
 			return fs.SkipDir
-		case !d.IsDir() && filepath.Ext(name) == ".md":
+		case !d.IsDir() && (filepath.Ext(name) == ".md" || name == "llms.txt"):
 			files = append(files, path)
 		}
 		return nil
@@ -36,6 +36,7 @@ var (
 	heading   = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *$`)
 	anchorTag = regexp.MustCompile(`<a (?:id|name)="([^"]+)"`)
 	dropped   = regexp.MustCompile(`[^\pL\pN_\- ]`)
+	namedLink = regexp.MustCompile("\\[`?([\\w./-]+\\.md)`?\\]\\(([^)#\\s]+)")
 	linkText  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
@@ -82,5 +83,43 @@ func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
 	}
 	if links < 300 {
 		t.Errorf("%d links were found: the pages are not read as they should be", links)
+	}
+}
+
+// A link whose text is the name of a page leads to that page.
+func TestALinkNamesThePageThatItLeadsTo(t *testing.T) {
+	for _, file := range pages(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range namedLink.FindAllStringSubmatch(string(text), -1) {
+			if filepath.Base(m[1]) != filepath.Base(m[2]) {
+				t.Errorf("%s: the link %s leads to %s", file, m[1], m[2])
+			}
+		}
+	}
+}
+
+func TestTheIndexesLinkToEveryPage(t *testing.T) {
+	for index, dir := range map[string]string{"docs/README.md": "docs", "llms.txt": ""} {
+		text, err := os.ReadFile(filepath.Join(root, index))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages(t) {
+			path, err := filepath.Rel(filepath.Join(root, dir), page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path = filepath.ToSlash(path)
+			under := strings.HasPrefix(filepath.ToSlash(page), filepath.ToSlash(root)+"/docs/")
+			if !under || strings.HasSuffix(path, "README.md") || strings.Contains(path, "/adr/") || strings.Contains(path, "migrating/") {
+				continue // these have indexes of their own
+			}
+			if !strings.Contains(string(text), "]("+path) {
+				t.Errorf("%s has no link to %s", index, path)
+			}
+		}
 	}
 }
