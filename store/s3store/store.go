@@ -39,8 +39,9 @@ type Options struct {
 	// Timeout bounds a call whose context has no deadline. Zero means
 	// [DefaultTimeout].
 	Timeout time.Duration
-	// Every is the time from one look at what is watched to the next where no
-	// heartbeat is known. Default: 1 s.
+	// Every is the longest time from one look at what is watched to the next.
+	// Two fifths of a known heartbeat take its place if they are shorter.
+	// Default: 1 s.
 	Every time.Duration
 	// Logger hears of panics in functions that a watch was given, at level
 	// error. Nil is silent.
