@@ -166,7 +166,7 @@ func natsKind() Kind {
 			{"a connection that gives up by itself", []string{"The NATS connection gives up"}},
 		},
 		Anew:     isReported,
-		Leaders:  "0 in 279 faults of the [fire lab](../evidence/chaos.md)",
+		Leaders:  "0 in the [fire lab](../evidence/chaos.md#results)",
 		Survives: "loss of a minority of the servers",
 		Choose:   "you have NATS, or have nothing yet: handovers are quickest, candidates can be asked, history is kept",
 	}

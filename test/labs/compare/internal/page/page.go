@@ -59,7 +59,7 @@ func Markdown(r *figure.Report, verdicts []figure.Verdict) ([]byte, error) {
 		"Targets": targets(verdicts).markdown(), "Faults": faults(r).markdown(), "Signs": signs(r).markdown(),
 		"Handover": handover(r).markdown(), "Crash": crash(r).markdown(), "Traffic": traffic(r).markdown(),
 		"Crowds": crowds(r).markdown(), "Herd": herd(r).markdown(), "Answer": answer(r).markdown(),
-		"Stores": stores(r).markdown(), "OfStores": reporting.Fill(ofStores(r)),
+		"Stores": crowdsOfStores(r).markdown(), "OfStores": reporting.Fill(ofStores(r)),
 	})
 	return b.Bytes(), err
 }

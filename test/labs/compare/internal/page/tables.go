@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 	"github.com/seed-ff2cb582/leader/test/internal/measure/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/storefigures"
 )
 
 // none marks a library that has no such figure.
@@ -232,6 +233,27 @@ func stores(r *figure.Report) *table {
 	t := &table{title: "This project over each kind of store"}
 	if r.Stores != nil {
 		t.head, t.rows = r.Stores.Table()
+	}
+	return t
+}
+
+// crowdsOfStores is the part of stores that docs/reference/stores.md, which
+// explains and has the other columns, does not have.
+func crowdsOfStores(r *figure.Report) *table {
+	t := stores(r)
+	if r.Stores == nil {
+		return t
+	}
+	pick := func(cells []string) []string {
+		return append(cells[:1:1], cells[len(cells)-len(storefigures.Sizes()):]...)
+	}
+	t.head = pick(t.head)
+	for i, row := range t.rows {
+		absent := row[1]
+		t.rows[i] = pick(row)
+		if r.Stores.Stores[i].Absent != "" {
+			t.rows[i][1] = absent
+		}
 	}
 	return t
 }
