@@ -12,7 +12,6 @@ type Kind struct {
 	Name    string // with what a reader has to know before the rest
 	Package string // its directory
 	Client  string
-	Tested  string // on which servers
 	URL     string
 	Needs   string
 	Renewal string // what a renewal is
@@ -95,7 +94,6 @@ func properties() []property {
 	return []property{
 		{"package", func(k *Kind) string { return fmt.Sprintf("[`%[1]s`](../../%[1]s)", k.Package) }},
 		{"client", func(k *Kind) string { return k.Client }},
-		{"tested on", func(k *Kind) string { return k.Tested }},
 		{"URL", func(k *Kind) string { return "`" + k.URL + "`" }},
 		{"you need", func(k *Kind) string { return k.Needs }},
 		{"a renewal", func(k *Kind) string { return k.Renewal }},
@@ -132,7 +130,6 @@ func natsKind() Kind {
 		Name:    "NATS",
 		Package: "store/natsstore",
 		Client:  "nats.go",
-		Tested:  "2.15, one server and clusters of three",
 		URL:     "nats://HOST/BUCKET",
 		Needs:   "JetStream; a bucket (made on request)",
 		Renewal: "one publish",
@@ -177,7 +174,6 @@ func redisKind() Kind {
 		Name:    "Redis",
 		Package: "store/redisstore",
 		Client:  "go-redis v9",
-		Tested:  "7.0: alone, by TLS, a pair, Sentinel, a cluster",
 		URL:     "redis://HOST",
 		Needs:   "nothing",
 		Renewal: "one script",
@@ -212,7 +208,6 @@ func postgresKind() Kind {
 		Name:    "PostgreSQL",
 		Package: "store/pgstore",
 		Client:  "pgx v5, or its driver for `database/sql`",
-		Tested:  "15 and 18: alone, a streaming pair, PgBouncer",
 		URL:     "postgres://HOST/DATABASE",
 		Needs:   "a table (made on request, or by `pgstore.Schema`)",
 		Renewal: "one call of a function",
@@ -248,7 +243,6 @@ func mysqlKind() Kind {
 		Name:    "MariaDB, MySQL",
 		Package: "store/mysqlstore",
 		Client:  "go-sql-driver/mysql",
-		Tested:  "MariaDB 10.11: alone, an asynchronous and a semi-synchronous pair; not verified on MySQL",
 		URL:     "mysql://HOST/DATABASE",
 		Needs:   "two tables (made on request, or by `mysqlstore.Schema`)",
 		Renewal: "one UPDATE",
@@ -284,7 +278,6 @@ func etcdKind() Kind {
 		Name:    "etcd",
 		Package: "etcd/etcdstore",
 		Client:  "client v3",
-		Tested:  "3.7: alone, a cluster of three",
 		URL:     "etcd://HOST,HOST/PREFIX/",
 		Needs:   "nothing",
 		Renewal: "one transaction",
@@ -314,7 +307,6 @@ func consulKind() Kind {
 		Name:    "Consul",
 		Package: "consul/consulstore",
 		Client:  "hashicorp/consul/api",
-		Tested:  "1.22: alone, clusters of two and three",
 		URL:     "consul://HOST/PREFIX/",
 		Needs:   "nothing",
 		Renewal: "one transaction",
@@ -345,7 +337,6 @@ func mongoKind() Kind {
 		Name:    "MongoDB: not verified on a server",
 		Package: "store/mongostore",
 		Client:  "mongo-driver v2",
-		Tested:  "none; that FerretDB 1.24 is refused is tested",
 		URL:     "mongodb://HOST/DATABASE",
 		Needs:   "a replica set of version 6 or later",
 		Renewal: "one `findAndModify`",
@@ -370,7 +361,6 @@ func kubernetesKind() Kind {
 		Name:    "Kubernetes",
 		Package: "kubernetes/k8sstore",
 		Client:  "client-go",
-		Tested:  "kube-apiserver 1.36 with RBAC, one and two of them on one etcd",
 		URL:     "k8s://NAMESPACE/PREFIX",
 		Needs:   "a namespace, and a Role for Leases",
 		Renewal: "one PUT of a Lease",
@@ -395,7 +385,6 @@ func s3Kind() Kind {
 		Name:    "S3",
 		Package: "store/s3store",
 		Client:  "aws-sdk-go-v2",
-		Tested:  "versitygw 1.8, on a file system; not on Amazon S3",
 		URL:     "s3://BUCKET/PREFIX",
 		Needs:   "a bucket (made on request); rights to get, list and put",
 		Renewal: "one conditional PUT",
@@ -421,7 +410,6 @@ func gcsKind() Kind {
 		Name:    "Google Cloud Storage: seen on an emulator alone",
 		Package: "store/gcsstore",
 		Client:  "google.golang.org/api/storage/v1",
-		Tested:  "fake-gcs-server 1.56, in memory; never restarted under a history",
 		URL:     "gs://BUCKET/PREFIX",
 		Needs:   "a bucket (made on request, in a project); the role objectUser, and `storage.buckets.get`",
 		Renewal: "one conditional upload",
