@@ -180,7 +180,7 @@ func TestBackoffDoublesWithEachTermOfAnotherUpToItsMaximum(t *testing.T) {
 	}
 }
 
-func TestBackoffIsResetByATermOfItsOwn(t *testing.T) {
+func TestATermOfTheCandidateResetsItsBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("b")
 		cfg.Campaign = leader.CampaignConfig{Backoff: time.Second, MaxBackoff: time.Hour}

@@ -248,7 +248,7 @@ func TestLargestBackoffMultiplierStillRests(t *testing.T) {
 	})
 }
 
-func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
+func TestDefaultsMatchTheDocumentation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, f := newJournal(), network(t, nil)
 		cfg := leader.ElectionConfig{Group: "g", InstanceID: "a", TTL: ttl, HeartbeatInterval: heartbeat}

@@ -52,7 +52,7 @@ func TestTermContextCarriesTheTermAndTheValuesOfStart(t *testing.T) {
 	})
 }
 
-func TestEachTermHasATokenOfItsOwn(t *testing.T) {
+func TestTermsHaveDifferentTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[string]bool{}
 		a := candidate(t, memstore.New(), config("a"))

@@ -83,7 +83,7 @@ func observe(ctx context.Context, e leader.Election, j *journal) (done chan stru
 	return done
 }
 
-func TestObserversSeeThePresentStateAndThenEachChange(t *testing.T) {
+func TestObserversSeeTheCurrentStateAndThenEachChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		b := candidate(t, st, config("b"))
@@ -326,7 +326,7 @@ func observeFunc(ctx context.Context, t *testing.T, st store.Store, pattern stri
 	return done
 }
 
-func TestObserverOfManyHasThePresentStateFirstAndThenEachChange(t *testing.T) {
+func TestObserverOfManyHasTheCurrentStateFirstAndThenEachChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		renew(t, st, "team.a", holder("x", ttl))

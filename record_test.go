@@ -642,7 +642,7 @@ func TestWarningsOfAFloodOfNamesAreBoundedInMemory(t *testing.T) {
 
 // A copy of this machine has all of its memory. Its writes have to differ all
 // the same.
-func TestEachWriteCarriesANumberOfItsOwn(t *testing.T) {
+func TestWritesCarryDifferentNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, config("a"))

@@ -245,7 +245,7 @@ func TestStopAndRemoveFromACallbackDoNotWaitForIt(t *testing.T) {
 	})
 }
 
-func TestObserverOfRolesHearsThePresentStateFirstAndThenEachChange(t *testing.T) {
+func TestObserverOfRolesHearsTheCurrentStateFirstAndThenEachChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, st := newFleet(t, 2), memstore.New()
 		m := f.start(st, spreading("a"))
@@ -420,7 +420,7 @@ func TestEndOfTheContextStopsTheManager(t *testing.T) {
 	})
 }
 
-func TestRoleMayHaveAPriorityAndMetaOfItsOwn(t *testing.T) {
+func TestRoleOverridesPriorityAndMeta(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := spreading("a")
 		cfg.Election.Priority, cfg.Election.Meta = 1, map[string]string{"zone": "z"}

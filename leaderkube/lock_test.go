@@ -349,7 +349,7 @@ func TestATermIsNotForTheLoopOfAnEarlierOne(t *testing.T) {
 
 // A loop may end while its term still lasts: what is bound for the next loop
 // then ends with that one's term.
-func TestTheEndOfALoopsTermIsNotThatOfTheNextLoop(t *testing.T) {
+func TestTheNextLoopOutlivesTheTermOfTheLoopBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
 		a := newSide(t, g, "a")

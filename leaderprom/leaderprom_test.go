@@ -117,7 +117,7 @@ func lead(t *testing.T, st *memstore.Store, hooks leader.Hooks) leader.Election 
 	return e
 }
 
-func TestTheMetricsAreThoseOfTheSpecificationAndCleanToPromlint(t *testing.T) {
+func TestMetricsMatchTheSpecificationAndPassPromlint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()
 		e := lead(t, memstore.New(), metrics(t, reg).Hooks())

@@ -58,7 +58,7 @@ func TestALoneCandidateStepsDownAndComesBack(t *testing.T) {
 	})
 }
 
-func TestConfigAndStoreAreThoseOfTheCandidate(t *testing.T) {
+func TestConfigAndStoreBelongToTheCandidate(t *testing.T) {
 	g := leadertest.NewGroup(t, leader.ElectionConfig{TTL: time.Second})
 	cfg := g.Config("a")
 	if cfg.Group != "test" || cfg.InstanceID != "a" || cfg.TTL != time.Second || cfg.HeartbeatInterval != time.Second/3 {

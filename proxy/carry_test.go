@@ -125,7 +125,7 @@ func TestOneDirectionGoesOnForLongWhenTheOtherHasEnded(t *testing.T) {
 }
 
 // The last output of a side that reads no more is passed on.
-func TestOneThatReadsNoMoreIsListenedToForAMoment(t *testing.T) {
+func TestTheLastOutputOfASideThatStoppedReadingIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLane(t)
 		_ = l.leader.r.Close()

@@ -8,7 +8,7 @@ import (
 )
 
 // The kernel's own default is two hours, and Go's two and a half minutes.
-func TestThatAPeerIsGoneIsNoticedWithinAMinute(t *testing.T) {
+func TestAVanishedPeerIsNoticedWithinAMinute(t *testing.T) {
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func led(id string, term uint64, lease time.Duration) leader.LeaderInfo {
 	return leader.LeaderInfo{Group: "g", ID: id, Term: term, Until: time.Now().Add(lease)}
 }
 
-func TestOneThatIsDeposedWhileItIsConnectedToGetsNoConnection(t *testing.T) {
+func TestALeaderDeposedDuringTheDialGetsNoConnection(t *testing.T) {
 	for name, next := range map[string]leader.LeaderInfo{
 		"another leads":       led("b", 2, time.Hour),
 		"it leads a new term": led("a", 2, time.Hour),
@@ -337,7 +337,7 @@ func TestACutClosesBothSides(t *testing.T) {
 	}
 }
 
-func TestThatNothingIsHeardIsLoggedWhenItChanges(t *testing.T) {
+func TestAFailureToObserveIsLoggedOncePerChange(t *testing.T) {
 	var log bytes.Buffer
 	r := newRoute(&Proxy{opts: Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	r.deaf(errors.New("no bucket"))

@@ -80,7 +80,7 @@ func TestWhereOneListenerEndsTheNumbersStillSayWhoLeads(t *testing.T) {
 	}
 }
 
-func TestThoseWhoWaitHearOfTheFirstRenewalOfARecordThatWasFound(t *testing.T) {
+func TestWaitersHearOfTheFirstRenewalOfAFoundRecord(t *testing.T) {
 	p, err := newProxy("g", Options{}, nil)
 	if err != nil {
 		t.Fatal(err)

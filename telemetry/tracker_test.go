@@ -422,7 +422,7 @@ func TestTroublesAreFailuresByTheirKind(t *testing.T) {
 	})
 }
 
-func TestNamesAndLabelsAreThoseOfTheSpecification(t *testing.T) {
+func TestNamesAndLabelsMatchTheSpecification(t *testing.T) {
 	want := map[string][]string{
 		"election_is_leader":                       nil,
 		"election_transitions_total":               {"from_state", "to_state"},

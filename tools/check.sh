@@ -30,6 +30,7 @@ step known vulnerabilities
 (cd tools && GOWORK=off go run ./vulncheck -tool "$BIN/govulncheck" ${ARGS-} $modules)
 
 step language
+GOWORK=off go -C tools test ./voice
 GOWORK=off go -C tools build -o "$BIN/voice" ./voice
 "$BIN/voice"
 

@@ -304,7 +304,7 @@ func TestOnceAStoppedProgramIsNotStartedAgain(t *testing.T) {
 
 // The server of --dev is started, and not looked for: it takes as long as it
 // takes, also to connect.
-func TestTryWaitsForAServerOfItsOwn(t *testing.T) {
+func TestTryWaitsForTheServerThatItStarts(t *testing.T) {
 	t.Parallel()
 	if code, out, stderr := execute(t, nil, "run", "jobs", "--dev", "--try", "--timeout", "1ns", "--", "echo", "up"); code != 0 || out != "up\n" {
 		t.Errorf("exit status %d, stdout %q, stderr %s", code, out, stderr)
@@ -312,7 +312,7 @@ func TestTryWaitsForAServerOfItsOwn(t *testing.T) {
 }
 
 // The files of that server would outlive the command.
-func TestRunLeavesNothingOfItsOwnServerBehind(t *testing.T) {
+func TestRunRemovesTheFilesOfItsServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := followIn(t, []string{"TMPDIR=" + dir}, []string{"run", "jobs", "--dev", "--", "echo", "up"})

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-ff2cb582/leader/fence/sqlfence"
 )
 
-func TestTableNamesThatAreNoNamesAreRefused(t *testing.T) {
+func TestInvalidTableNamesAreRefused(t *testing.T) {
 	for _, d := range []sqlfence.Dialect{sqlfence.PostgreSQL, sqlfence.MySQL, sqlfence.SQLite} {
 		for _, name := range []string{
 			"", ".", "a.", ".a", "a.b.c", "1a", "a b", "a;b", `a"b`, "a`b", "a'b", "a--b", "a\nb", "a\n", "a\x00", "é",

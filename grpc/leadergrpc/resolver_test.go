@@ -159,7 +159,7 @@ func TestTheServiceConfigComesFromTheRecord(t *testing.T) {
 	leads(t, b)
 }
 
-func TestParametersOfAnotherKindAreNoServiceConfig(t *testing.T) {
+func TestParametersOfAnotherKindGiveNoServiceConfig(t *testing.T) {
 	st := newStore()
 	cfg := config("a")
 	cfg.ConnectionParams = []byte("\x00\xff")

@@ -67,7 +67,7 @@ func TestARefusalRepeatsNoLongAddress(t *testing.T) {
 
 func errorOf(_ string, err error) error { return err }
 
-func TestOtherErrorsAreNoRefusals(t *testing.T) {
+func TestOtherErrorsDoNotCountAsRefusals(t *testing.T) {
 	for _, err := range []error{
 		nil, context.Canceled, errors.New("x"), status.Error(codes.FailedPrecondition, "of the service"),
 		leadergrpc.RefuseTerm(leadergrpc.ErrNoTerm),

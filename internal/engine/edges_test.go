@@ -48,7 +48,7 @@ func TestTwoDemotionsInARowHaveOneAnswer(t *testing.T) {
 
 // Messages to the leader of an earlier term, or to another leader, are not for
 // this one. A leader that heard its own message would hand over to itself.
-func TestLeaderAcceptsStandingsOfItsOwnTermOnly(t *testing.T) {
+func TestLeaderIgnoresStandingsForOtherTerms(t *testing.T) {
 	other := record.Stand{ID: "b", Term: 7, Priority: 1}
 	for name, c := range map[string]struct {
 		change func(*loop, *record.Stand)

@@ -80,7 +80,7 @@ func TestReadsThatFailAreAttempts(t *testing.T) {
 
 // A stopping candidate does not wait for a release that cannot be written.
 // Otherwise the release is tried again.
-func TestAReleaseIsGivenUpByWhoStopsAndIsRefusedForGood(t *testing.T) {
+func TestStopGivesUpAReleaseThatIsDenied(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave   Event
 		outcome Outcome

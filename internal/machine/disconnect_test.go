@@ -62,7 +62,7 @@ func TestTheGraceEndsBeforeACoolDownPromotes(t *testing.T) {
 // A candidate that could not keep what it won does not campaign. Otherwise it
 // claims, leaves, writes a vacancy, and claims again as fast as the store
 // answers.
-func TestNobodyClaimsWithoutAConnectionIfAGraceIsSet(t *testing.T) {
+func TestNoClaimWithoutAConnectionIfAGraceIsSet(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		ev   Event

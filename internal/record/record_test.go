@@ -423,7 +423,7 @@ func TestRunKeyIsAmongTheControlKeys(t *testing.T) {
 	}
 }
 
-func TestControlKeyIsAKeyOfItsOwn(t *testing.T) {
+func TestControlKeyIsValidAndDiffersFromTheGroup(t *testing.T) {
 	if k := record.ControlKey("roles/db"); k != "_ctl.roles/db" || !store.ValidKey(k) {
 		t.Fatal(k)
 	}

@@ -76,7 +76,7 @@ func TestTransitionsThatAStrangerWroteKeepNobodyFromClaiming(t *testing.T) {
 
 // A stopped clock must not make two renewals look alike to client-go, which
 // compares the spec.
-func TestEachRenewalHasATimeOfItsOwn(t *testing.T) {
+func TestRenewalsHaveDifferentTimes(t *testing.T) {
 	t.Parallel()
 	first := write(t, `{"id":"a","token":"1","ttl":1000}`, false, 5, nil, noon)
 	second := write(t, `{"id":"a","token":"1","ttl":1000,"term":5}`, false, 6, first, noon)

@@ -664,7 +664,7 @@ func (deaf) Follow(context.Context, *feed.News) error {
 	return fmt.Errorf("%w: denied", store.ErrPermanent)
 }
 
-func TestNewsThatAreDeniedAreNoLostConnection(t *testing.T) {
+func TestDeniedNewsDoNotCountAsALostConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{st: memstore.New()}
 		f := feed.New(deaf{polled{l}}, feed.Options{})
@@ -703,7 +703,7 @@ func TestNewsThatAreDeniedAreNoLostConnection(t *testing.T) {
 	})
 }
 
-func TestTheBeginningOfNewsRepeatsThePresentState(t *testing.T) {
+func TestTheBeginningOfNewsRepeatsTheCurrentState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
 		f := feed.New(src, feed.Options{})

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
 )
 
-func TestTableNamesThatAreNoNamesAreRefused(t *testing.T) {
+func TestInvalidTableNamesAreRefused(t *testing.T) {
 	for _, name := range []string{
 		".", "a.", ".a", "a.b.c", "1a", "a b", "a;b", "a`b", "a'b", "a--b", "a\nb", "a\n", "a\x00", "é",
 		strings.Repeat("a", 57), "a." + strings.Repeat("a", 57), strings.Repeat("a", 65) + ".a",

@@ -604,7 +604,7 @@ func TestEveryInvalidOptionIsReported(t *testing.T) {
 	}
 }
 
-func TestAClosedStoreIsClosedForGood(t *testing.T) {
+func TestAClosedStoreStaysClosed(t *testing.T) {
 	s := over(t, &memory{}, objects.Options{})
 	for range 2 {
 		if err := s.Close(); err != nil {

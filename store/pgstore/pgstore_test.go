@@ -9,7 +9,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/pgstore"
 )
 
-func TestTableNamesThatAreNoNamesAreRefused(t *testing.T) {
+func TestInvalidTableNamesAreRefused(t *testing.T) {
 	for _, name := range []string{
 		".", "a.", ".a", "a.b.c", "1a", "a b", "a;b", `a"b`, "a'b", "a--b", "a\nb", "a\n", "a\x00", "é", "$x$",
 		`x" (y); --`, strings.Repeat("a", 55), "a." + strings.Repeat("a", 55), strings.Repeat("a", 64) + ".a",

@@ -379,7 +379,7 @@ func TestPatternWatchUnderLoadKeepsTheOrderOfRevisions(t *testing.T) {
 // Each key takes more than half of the timeout to deliver, so that the initial
 // state takes longer than the timeout whatever the machine, and more of it
 // comes before each timeout. A machine that does not manage that may try again.
-func TestWatchBeginsHoweverLongItsPresentStateIs(t *testing.T) {
+func TestWatchBeginsHoweverLongItsCurrentStateIs(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second
 	srv := natslab.Start(t)

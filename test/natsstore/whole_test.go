@@ -13,12 +13,12 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-var beginnings = flag.Int("beginnings", 300, "how often TestThePresentStateHasEachKeyThatIsWrittenMeanwhile begins to watch")
+var beginnings = flag.Int("beginnings", 300, "how often TestTheCurrentStateHasEachKeyThatIsWrittenMeanwhile begins to watch")
 
 // A key that is written while the server shows the initial state is, for an
 // instant, neither at its former place nor among the keys that are left to
 // show.
-func TestThePresentStateHasEachKeyThatIsWrittenMeanwhile(t *testing.T) {
+func TestTheCurrentStateHasEachKeyThatIsWrittenMeanwhile(t *testing.T) {
 	t.Parallel()
 	byFeed(t, func(t *testing.T, create func(testing.TB, *nats.Conn, string)) {
 		srv := natslab.Start(t)

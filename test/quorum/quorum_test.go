@@ -178,7 +178,7 @@ func TestLeaderHandsOver(t *testing.T) {
 	}
 }
 
-func TestNobodyLeadsWithoutAMajority(t *testing.T) {
+func TestNoLeaderWithoutAMajority(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	bucket := b.bucket(t)

@@ -38,7 +38,7 @@ func phrases() []phrase {
 		{"tell", regexp.MustCompile(`\b(?:tells?|told|telling)\b`)},
 		{"say", regexp.MustCompile(`\b(?:says?|said)\b`)},
 		{"stand", regexp.MustCompile(`\b(?:stands?|stood)\b`)},
-		{"What/Who…", regexp.MustCompile(`(?:^|[.!?:] )(?:What|Who|Whom|Whose|Whoever|Nobody|None|One) [a-z]`)},
+		{"What/Who…", regexp.MustCompile(`^(?:That|Those) [a-z]|(?:^|[.!?:] )(?:What|Who|Whom|Whose|Whoever|Nobody|None|One) [a-z]`)},
 		{"that of", regexp.MustCompile(`\b(?:that|those) of\b`)},
 		{"of ours", regexp.MustCompile(`\bof (?:ours|theirs|its own|one's own)\b`)},
 		{"is no", regexp.MustCompile(`\b(?:is|are|was|were) no [a-z]`)},
@@ -169,14 +169,34 @@ type piece struct {
 	text string
 }
 
-// source returns the groups of comment lines, and the strings that are more
-// than a word: help, log lines, errors.
+var testName = regexp.MustCompile(`^(?:Test|Benchmark|Fuzz)(?:Hole)?([A-Z]\w+)$`)
+
+// sentence returns the words of a name, of which the first begins with a
+// capital.
+func sentence(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		upper := name[i] >= 'A' && name[i] <= 'Z'
+		if i > 0 && upper && (name[i-1] >= 'a' || i+1 < len(name) && name[i+1] >= 'a') {
+			b.WriteByte(' ')
+		}
+		if i > 0 && upper {
+			b.WriteByte(name[i] + 'a' - 'A')
+		} else {
+			b.WriteByte(name[i])
+		}
+	}
+	return b.String()
+}
+
+// source returns the groups of comment lines, the names of tests as sentences,
+// and the strings that are more than a word: help, log lines, errors.
 func source(text []byte) (pieces []piece) {
 	files := token.NewFileSet()
 	file := files.AddFile("", -1, len(text))
 	var s scanner.Scanner
 	s.Init(file, text, nil, scanner.ScanComments)
-	last := -1
+	last, before := -1, token.ILLEGAL
 	for {
 		pos, tok, literal := s.Scan()
 		line := file.Line(pos)
@@ -191,10 +211,12 @@ func source(text []byte) (pieces []piece) {
 				pieces = append(pieces, piece{line, comment})
 			}
 			last = line
+		case tok == token.IDENT && before == token.FUNC && testName.MatchString(literal):
+			pieces, last = append(pieces, piece{line, sentence(testName.FindStringSubmatch(literal)[1])}), -1
 		case tok == token.STRING && strings.Count(literal, " ") > 1:
-			pieces = append(pieces, piece{line, strings.Trim(literal, "\"`")})
-			last = -1
+			pieces, last = append(pieces, piece{line, strings.Join(strings.Fields(strings.Trim(literal, "\"`")), " ")}), -1
 		}
+		before = tok
 	}
 }
 

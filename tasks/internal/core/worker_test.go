@@ -10,7 +10,7 @@ import (
 // A worker that was held up reads the order and its revocation together.
 // Nothing of such an attempt is started: it may have been given to another
 // meanwhile, and a handler whose attempt is gone is never stopped again.
-func TestAnOrderThatIsRevokedBeforeItBeganIsNotBegun(t *testing.T) {
+func TestAnOrderThatIsRevokedInTimeDoesNotStart(t *testing.T) {
 	w := NewWorker(WorkerConfig{Name: "w", Run: "r", Capacity: 1})
 	term := wire.Term{Number: 1, Token: "t"}
 	first, second := wire.Ref{ID: "x", Attempt: 1}, wire.Ref{ID: "x", Attempt: 2}

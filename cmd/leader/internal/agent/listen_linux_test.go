@@ -93,7 +93,7 @@ func TestLockOfASocketIsItsOwnersAlone(t *testing.T) {
 }
 
 // Another program may remove a socket while it is looked at.
-func TestNobodyListensOnASocketThatIsGone(t *testing.T) {
+func TestARemovedSocketCountsAsDeserted(t *testing.T) {
 	t.Parallel()
 	_, err := (&net.Dialer{}).DialContext(t.Context(), "unix", filepath.Join(short(t), "s"))
 	if err == nil || !deserted(err) {

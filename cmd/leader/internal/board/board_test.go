@@ -136,7 +136,7 @@ func TestSinceReturnsOnlyNewChanges(t *testing.T) {
 	})
 }
 
-func TestKeysThatAreNoGroupsAreNoGroups(t *testing.T) {
+func TestBoardIgnoresInvalidKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := boardtest.Follow(t, forged{memstore.New()})
 		if d := b.Since(0); d.Count != 1 || d.Changed[0].Group != "reports" {

@@ -21,7 +21,7 @@ const rereadAfter = 50 * time.Millisecond
 // a server outside of a cluster, a consumer may miss a key. If the key is
 // written meanwhile, its old message is gone when its turn comes, and the new
 // one may not count yet among the pending messages. This happened in one of
-// 9,000 beginnings (TestThePresentStateHasEachKeyThatIsWrittenMeanwhile). So
+// 9,000 beginnings (TestTheCurrentStateHasEachKeyThatIsWrittenMeanwhile). So
 // the view asks the stream's leader which keys there are, and awaits the keys
 // that were not shown. Only the keys of the first answer count, so that the
 // beginning ends even if further keys are written without a pause.

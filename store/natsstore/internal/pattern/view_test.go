@@ -125,7 +125,7 @@ var end = nats.Header{wire.HeaderStatus: {wire.StatusEnd}, wire.HeaderPending: {
 
 // A user who may publish below $KV.<bucket>. may use subjects that are not keys.
 // They must not become names of groups, on terminals and in paths.
-func TestSubjectsThatAreNoKeysAreNotDelivered(t *testing.T) {
+func TestSubjectsThatCannotBeKeysAreNotDelivered(t *testing.T) {
 	b := newBench(t, ">", "leader.b.")
 	b.work()
 	for i, key := range []string{"a\x1b[2J", "é", "<b>", strings.Repeat("x", store.MaxKey+1), "a"} {
@@ -164,7 +164,7 @@ func TestAViewReadsThePresentState(t *testing.T) {
 }
 
 // A message that a broken route took with it is not repeated.
-func TestThePresentStateIsReadNowAndThen(t *testing.T) {
+func TestTheCurrentStateIsReadNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, "x.*", "leader.b.")
 		b.work()
@@ -300,7 +300,7 @@ func TestAReadingWithoutAnAnswerIsRepeated(t *testing.T) {
 }
 
 // A consumer that brings the writes brings the current state, too.
-func TestTheConsumerOfAViewShowsThePresentState(t *testing.T) {
+func TestTheConsumerOfAViewShowsTheCurrentState(t *testing.T) {
 	b := newBench(t, "x.*", "")
 	b.set.Work(time.Now(), func(time.Time) {})
 	b.work()
@@ -344,7 +344,7 @@ func lagging(t *testing.T) *bench {
 }
 
 // The first entries from a replica that lags are not all that the store holds.
-func TestThePresentStateIsNotCompleteBeforeTheLeadersKeysHaveCome(t *testing.T) {
+func TestTheCurrentStateIsNotCompleteBeforeTheLeadersKeysHaveCome(t *testing.T) {
 	b := lagging(t)
 	b.hears(t, "from the replica", "x.1 5")
 	b.leads(t, "x.1", "x.2")
@@ -357,13 +357,13 @@ func TestThePresentStateIsNotCompleteBeforeTheLeadersKeysHaveCome(t *testing.T) 
 	b.hears(t, "a later write", "x.2 8")
 }
 
-func TestThePresentStateIsCompleteWhereTheLeaderHasNoMore(t *testing.T) {
+func TestTheCurrentStateIsCompleteWhereTheLeaderHasNoMore(t *testing.T) {
 	b := lagging(t)
 	b.leads(t, "x.1")
 	b.hears(t, "the leader has no more", "x.1 5", "present")
 }
 
-func TestThePresentStateIsWhatTheReplicaShowsWhereTheLeaderDoesNotSay(t *testing.T) {
+func TestTheReplicaShowsTheCurrentStateWhereTheLeaderDoesNotAnswer(t *testing.T) {
 	b := lagging(t)
 	b.leader[0](wire.State{}, false)
 	b.hears(t, "no answer", "x.1 5", "present")

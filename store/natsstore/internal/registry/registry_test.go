@@ -95,7 +95,7 @@ func leader(last uint64, has bool) wire.State {
 
 // A read shows at once what a busy source delivers one by one: its stragglers
 // are not the writes to another stream. For who may not read, they are.
-func TestStragglersOfABusySourceAreNoLostWrites(t *testing.T) {
+func TestStragglersOfABusySourceDoNotCountAsLostWrites(t *testing.T) {
 	for _, unreadable := range []bool{false, true} {
 		b := newBench()
 		b.watch(14)
@@ -285,7 +285,7 @@ func TestKeysThatAreSilentAreReadOneByOne(t *testing.T) {
 
 // A consumer that was lost and made again brings the current state, so the keys
 // need not be read as well.
-func TestTheNextConsumerShowsThePresentState(t *testing.T) {
+func TestTheNextConsumerShowsTheCurrentState(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		known uint64 // revision

@@ -158,7 +158,7 @@ func TestRetiredWritesTakeInTheirAnswersAndNoNewWrite(t *testing.T) {
 }
 
 // Writes that began before the end are sent.
-func TestWritesThatWereBegunAreSentAtTheEnd(t *testing.T) {
+func TestWritesThatHaveStartedAreSentAtTheEnd(t *testing.T) {
 	l := newLab(t)
 	stuck, free := l.hold("a")
 	a := l.begin("a")

@@ -59,7 +59,7 @@ func leads(t *testing.T, id, addr string, opts redisstore.Options) leader.Electi
 }
 
 // The hole that Fenced owns up to: what two masters acknowledge has two leaders.
-func TestHoleAReplicaThatIsPromotedBesideItsMasterHasALeaderOfItsOwn(t *testing.T) {
+func TestHoleAReplicaPromotedBesideItsMasterHasASecondLeader(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	old := leads(t, "old", p.master.Addr(), redisstore.Options{Fenced: true})

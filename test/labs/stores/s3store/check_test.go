@@ -219,7 +219,7 @@ func TestAHeartbeatPacesTheLooks(t *testing.T) {
 
 // An object that is encrypted by KMS has an ETag that resembles a digest of the
 // content, and is none.
-func TestTagsThatAreNoDigestsServeAsWell(t *testing.T) {
+func TestTagsNeedNotBeDigests(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
 	swap := altered(func(h http.Header) {
