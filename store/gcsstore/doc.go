@@ -40,8 +40,9 @@
 // Reads and lists show the latest write. Each is billed, as each write is. With
 // a heartbeat of 2.5 s or more a candidate sends 5.2 million reads in 30 days,
 // of a record and a control record, and with one of 3 s the leader another 0.9
-// million writes. Raise Options.Every to send fewer. A Store that watches more than a dozen keys lists the common prefix of all of
-// them instead of reading each: keep other objects under other prefixes.
+// million writes. Raise Options.Every to send fewer. A Store that watches more
+// than a dozen keys lists the common prefix of all of them instead of reading
+// each: keep other objects under other prefixes.
 //
 // # What the bucket must be
 //

@@ -36,10 +36,11 @@
 //
 // Each request is billed. An election looks at two objects each time, its
 // record and its control record. With a heartbeat of 2.5 s or more a candidate
-// sends 5.2 million GetObject in 30 days, and with one of 3 s the leader another
-// 0.9 million PutObject. Raise Options.Every to send fewer. A Store that watches more than a dozen keys lists the common
-// prefix of all of them instead of reading each, and an observer of a pattern
-// lists the pattern's prefix: keep other objects under other prefixes.
+// sends 5.2 million GetObject in 30 days, and with one of 3 s the leader
+// another 0.9 million PutObject. Raise Options.Every to send fewer. A Store
+// that watches more than a dozen keys lists the common prefix of all of them
+// instead of reading each, and an observer of a pattern lists the pattern's
+// prefix: keep other objects under other prefixes.
 //
 // # What the bucket must be
 //

@@ -21,7 +21,7 @@ func runAsync(t *testing.T, newHarness Factory, caps Caps) {
 		probe := &exam{TB: t, caps: caps, h: newHarness(t)}
 		probe.demandHooks(0)
 		if _, ok := probe.open().(store.AsyncWriter); !ok {
-			t.Skip("the store is no store.AsyncWriter")
+			t.Skip("the store is not a store.AsyncWriter")
 		}
 		unwaited := func(tb testing.TB) Harness {
 			h := newHarness(tb)

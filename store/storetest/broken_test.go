@@ -90,7 +90,7 @@ var defects = []defect{
 			return m.Put(x.Key, x.Value), nil
 		}
 	}},
-	{"counts revisions anew after a deletion", "RevisionsIncreaseAcrossForeignDeletion", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
+	{"restarts its revisions after a deletion", "RevisionsIncreaseAcrossForeignDeletion", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
 		h.Delete = func(string) error { m.Restore(nil, 0); return nil }
 	}},
 	{"counts from beyond what records can state", "RevisionsStayBelowTwoToThe53", func(m *memstore.Store, _ *wrapper, _ *storetest.Harness) {
@@ -218,7 +218,7 @@ var defects = []defect{
 			return rev, err
 		}
 	}},
-	{"skips the present state", "WatchBeginsWithThePresentState", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+	{"skips the current state", "WatchBeginsWithThePresentState", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
 		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
 			first := true
 			return m.Watch(ctx, keys, func(e store.Entry) {
@@ -357,7 +357,7 @@ var defects = []defect{
 			})
 		}
 	}},
-	{"skips a pattern's present state", "PatternWatchBeginsWithThePresentState", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+	{"skips a pattern's current state", "PatternWatchBeginsWithThePresentState", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
 		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
 			begun := false
 			return m.WatchPattern(ctx, pattern, func(e store.Entry) {
@@ -367,7 +367,7 @@ var defects = []defect{
 			}, func(err error) { begun = true; present(err) })
 		}
 	}},
-	{"calls the present state complete too early", "PresentStateOfManyKeysIsComplete", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+	{"calls the current state complete too early", "PresentStateOfManyKeysIsComplete", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
 		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
 			n := 0
 			return m.WatchPattern(ctx, pattern, func(e store.Entry) {
@@ -378,7 +378,7 @@ var defects = []defect{
 			}, present)
 		}
 	}},
-	{"leaves out of the present state what is written meanwhile", "PresentStateIsCompleteWhileItsKeysAreWritten", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+	{"leaves out of the current state what is written meanwhile", "PresentStateIsCompleteWhileItsKeysAreWritten", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
 		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
 			const busy = "busy.b"
 			first, err := m.Get(ctx, busy)
@@ -393,7 +393,7 @@ var defects = []defect{
 			}, func(err error) { begun = true; present(err) })
 		}
 	}},
-	{"never calls the present state complete", "PatternWatchOfNothingIsComplete", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+	{"never calls the current state complete", "PatternWatchOfNothingIsComplete", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
 		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
 			some := false
 			return m.WatchPattern(ctx, pattern, func(e store.Entry) { some = true; deliver(e) }, func(err error) {

@@ -10,7 +10,7 @@ import (
 var getClaims = []claim{
 	{"UnknownKeyHasRevisionZeroAndIsNoError", 0, func(x *exam) {
 		if e := x.get(x.open(), key); e.Revision != 0 {
-			x.Fatalf("a key that was never written stands at revision %d", e.Revision)
+			x.Fatalf("a key that was never written is at revision %d", e.Revision)
 		}
 	}},
 	{"GetReturnsWhatWasWritten", 0, func(x *exam) {
@@ -38,7 +38,7 @@ var getClaims = []claim{
 	{"ConnectionCountsAsConnectedWhenOpen", 0, func(x *exam) {
 		s, ok := x.open().(store.ConnReporter)
 		if !ok {
-			x.Skip("the store is no store.ConnReporter, and counts as connected")
+			x.Skip("the store is not a store.ConnReporter, and counts as connected")
 		}
 		if c := s.ConnState(); c != store.Connected {
 			x.Fatalf("ConnState() = %v", c)
@@ -49,7 +49,7 @@ var getClaims = []claim{
 	{"CheckAcceptsTheStore", 0, func(x *exam) {
 		s, ok := x.open().(store.Checker)
 		if !ok {
-			x.Skip("the store is no store.Checker")
+			x.Skip("the store is not a store.Checker")
 		}
 		ctx, cancel := x.within()
 		defer cancel()
@@ -181,7 +181,7 @@ var casClaims = []claim{
 			}
 			rev := x.put(s, key, e.Revision, fmt.Sprint(i))
 			if rev <= last {
-				x.Fatalf("made again after its deletion, the key stands at revision %d; it stood at %d before", rev, last)
+				x.Fatalf("made again after its deletion, the key is at revision %d; it was at %d before", rev, last)
 			}
 			x.conflicts(s, key, last)
 			last = rev
@@ -196,7 +196,7 @@ var casClaims = []claim{
 		}
 		e := x.after(s, key, last, "the purge", func(store.Entry) bool { return true })
 		if rev := x.put(s, key, e.Revision, "3"); rev <= last {
-			x.Fatalf("made again after its purge, the key stands at revision %d; it stood at %d before", rev, last)
+			x.Fatalf("made again after its purge, the key is at revision %d; it was at %d before", rev, last)
 		}
 		x.conflicts(s, key, last)
 	}},
@@ -207,7 +207,7 @@ var casClaims = []claim{
 			x.Errorf("a foreign deletion left the value %s", brief(e.Value))
 		}
 		if e.Revision != 0 && !e.Tombstone {
-			x.Errorf("a foreign deletion at revision %d is no tombstone", e.Revision)
+			x.Errorf("a foreign deletion at revision %d is not a tombstone", e.Revision)
 		}
 	}},
 	{"ForeignDeletionDefeatsTheHeldRevision", deleting, func(x *exam) {

@@ -129,7 +129,7 @@ func (x *exam) abandon(s store.Store, k string, expected uint64, d time.Duration
 	a := attempt{write: store.Write{Key: k, Expected: expected, Value: []byte("abandoned")}}
 	x.returns("CompareAndSwap", func() { a.rev, a.err = s.CompareAndSwap(ctx, a.write) })
 	if c := store.Classify(a.err); c == store.Conflict || c == store.Permanent {
-		x.Fatalf("the only write to key %q was told: %v (%v)", k, a.err, c)
+		x.Fatalf("the only write to key %q returned %v (%v)", k, a.err, c)
 	}
 	return a
 }
@@ -150,7 +150,7 @@ func (x *exam) settle(s store.Store, a attempt) {
 		x.holds(s, mine.Key, rev, mine.Value, false)
 	case store.Conflict:
 		if c := store.Classify(a.err); c != store.OK && c != store.Unknown {
-			x.Fatalf("key %q: a write was told %v (%v), which means that it had no effect, but it was applied", mine.Key, a.err, c)
+			x.Fatalf("key %q: a write returned %v (%v), which means that it had no effect, but it was applied", mine.Key, a.err, c)
 		}
 		e := x.reach(s, mine.Key, max(a.rev, mine.Expected+1))
 		x.holds(s, mine.Key, e.Revision, a.write.Value, a.write.Tombstone)
@@ -193,7 +193,7 @@ func (x *exam) cancelledRace(cs []store.Store, k string, d time.Duration) {
 	_, _ = x.cas(cs[0], store.Write{Key: k, Value: []byte("settled")})
 	e := x.reach(cs[0], k, 1)
 	if err := lost[string(e.Value)]; err != nil {
-		x.Fatalf("key %q holds %s, which was told that it was not applied: %v", k, brief(e.Value), err)
+		x.Fatalf("key %q holds %s, whose write reported that it was not applied: %v", k, brief(e.Value), err)
 	}
 	if len(won) == 1 && !bytes.Equal(e.Value, won[0].write.Value) {
 		x.Fatalf("key %q holds %s, but %s was acknowledged", k, brief(e.Value), brief(won[0].write.Value))

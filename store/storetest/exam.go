@@ -160,7 +160,7 @@ func (x *exam) read(s store.Store, key string) (store.Entry, error) {
 func (x *exam) consistent(key string, e store.Entry) {
 	x.Helper()
 	if e.Key != key {
-		x.Errorf("the entry of key %q says that it is of %q", key, e.Key)
+		x.Errorf("the entry of key %q has the key %q", key, e.Key)
 	}
 	if e.Revision == 0 && (len(e.Value) != 0 || e.Tombstone) {
 		x.Errorf("the entry of unknown key %q is not empty: %+v", key, e)
@@ -184,7 +184,7 @@ func (x *exam) holds(s store.Store, key string, rev uint64, value []byte, tombst
 	x.Helper()
 	e := x.reach(s, key, rev)
 	if e.Revision != rev {
-		x.Fatalf("key %q stands at revision %d, want %d", key, e.Revision, rev)
+		x.Fatalf("key %q is at revision %d, want %d", key, e.Revision, rev)
 	}
 	if !bytes.Equal(e.Value, value) {
 		x.Fatalf("key %q at revision %d holds %s, want %s", key, rev, brief(e.Value), brief(value))

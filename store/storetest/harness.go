@@ -142,7 +142,7 @@ func (x *exam) demandHooks(needs need) {
 		{interrupting, x.h.Interrupt != nil, "Interrupt"},
 	} {
 		if needs&hook.need != 0 && !hook.set {
-			x.Fatalf("Harness.%[1]s is nil: provide it, or say in Caps.No%[1]s why the store has none", hook.name)
+			x.Fatalf("Harness.%[1]s is nil: provide it, or state in Caps.No%[1]s why the store has none", hook.name)
 		}
 	}
 }

@@ -48,7 +48,7 @@ var interruptClaims = []claim{
 		x.interrupt()
 		wg.Wait()
 		if c := store.Classify(w.err); c == store.Conflict || c == store.Permanent {
-			x.Fatalf("the only write during an interruption was told: %v (%v)", w.err, c)
+			x.Fatalf("the only write during an interruption returned %v (%v)", w.err, c)
 		}
 		x.get(b, key) // serves again
 		x.settle(b, w)
@@ -104,7 +104,7 @@ var interruptClaims = []claim{
 		opened := x.open()
 		s, ok := opened.(store.ConnReporter)
 		if !ok {
-			x.Skip("the store is no store.ConnReporter, and counts as connected")
+			x.Skip("the store is not a store.ConnReporter, and counts as connected")
 		}
 		// The contract does not ask more of a store that nobody watches.
 		if w, ok := opened.(store.Watcher); ok {
@@ -148,7 +148,7 @@ func (x *exam) eventually(s store.Store, expected uint64, value string) (rev uin
 				return false // read from a replica that lags
 			}
 			if string(e.Value) != value {
-				x.Fatalf("the only writer of key %q is told %v, and finds %s at revision %d", key, err, brief(e.Value), e.Revision)
+				x.Fatalf("the only write to key %q returned %v, and the key holds %s at revision %d", key, err, brief(e.Value), e.Revision)
 			}
 			rev = e.Revision
 			return true

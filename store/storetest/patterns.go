@@ -27,7 +27,7 @@ var patternClaims = []claim{
 			keys[e.Key] = true
 		}
 		if len(keys) != 2 {
-			x.Fatalf("the present state of two keys has %d: %s", len(keys), r.summary())
+			x.Fatalf("the current state of two keys has %d: %s", len(keys), r.summary())
 		}
 		r.reaches("team.a", held, "held", false)
 		r.reaches("team.b", vacant, "vacant", true)
@@ -37,7 +37,7 @@ var patternClaims = []claim{
 		x.put(w, "other", 0, "unheard")
 		r := x.watchPattern(w, "team.>")
 		if present := r.complete(1); len(present) != 0 {
-			x.Fatalf("the present state of no key has %d: %s", len(present), r.summary())
+			x.Fatalf("the current state of no key has %d: %s", len(present), r.summary())
 		}
 	}},
 	{"PatternWatchHearsOfKeysThatNobodyKnew", 0, func(x *exam) {
@@ -109,7 +109,7 @@ var patternClaims = []claim{
 		}
 		for k, rev := range revs {
 			if present[k] != rev {
-				x.Fatalf("key %q stands at revision %d, and the present state of %d keys shows it at %d", k, rev, len(present), present[k])
+				x.Fatalf("key %q is at revision %d, and the current state of %d keys shows it at %d", k, rev, len(present), present[k])
 			}
 		}
 	}},
@@ -125,7 +125,7 @@ var patternClaims = []claim{
 			}
 			for _, k := range keys {
 				if !present[k] {
-					x.Errorf("key %q is written all the time, and the present state leaves it out: %s", k, r.summary())
+					x.Errorf("key %q is written all the time, and the current state leaves it out: %s", k, r.summary())
 				}
 			}
 			r.end()
@@ -149,7 +149,7 @@ var patternClaims = []claim{
 		w := x.patternWatcher()
 		v, ok := w.(store.Watcher)
 		if !ok {
-			x.Skip("the store is no store.Watcher")
+			x.Skip("the store is not a store.Watcher")
 		}
 		held := x.put(w, "team.a", 0, "held")
 		rs := []*recorder{x.watchPattern(w, "team.*"), x.watch(v, "team.a"), x.watchPattern(w, ">"), x.watch(v, "team.a", "b"), x.watchPattern(w, "team.*")}
@@ -245,7 +245,7 @@ var patternClaims = []claim{
 		// beginning must not pass for it.
 		n := len(r.entries(""))
 		x.interrupt()
-		x.poll("the present state to be heard and marked once more", func() bool {
+		x.poll("the current state to be heard and marked once more", func() bool {
 			return r.markedSince(n, revs)
 		})
 	}},
@@ -270,7 +270,7 @@ func (x *exam) patternWatcher() store.PatternWatcher {
 	x.Helper()
 	w, ok := x.open().(store.PatternWatcher)
 	if !ok {
-		x.Skip("the store is no store.PatternWatcher")
+		x.Skip("the store is not a store.PatternWatcher")
 	}
 	return w
 }
@@ -304,14 +304,14 @@ func (r *recorder) complete(nth int) []store.Entry {
 		r.mu.Unlock()
 		if len(marks) >= nth {
 			if err := marks[nth-1].err; err != nil {
-				r.x.Fatalf("the watch of %s cannot read the present state: %v", r, err)
+				r.x.Fatalf("the watch of %s cannot read the current state: %v", r, err)
 			}
 			return heard[:marks[nth-1].after]
 		}
 		select {
 		case <-news:
 		case <-limit:
-			r.x.Fatalf("the watch of %s was not told that its present state is complete within %v; it heard %s", r, r.x.caps.Patience, r.summary())
+			r.x.Fatalf("the watch of %s did not report a complete current state within %v; it heard %s", r, r.x.caps.Patience, r.summary())
 		}
 	}
 }

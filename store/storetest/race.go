@@ -48,7 +48,7 @@ func (x *exam) winner(s store.Store, attempts []attempt) uint64 {
 			possible[string(a.write.Value)] = true
 		case store.Conflict:
 		default:
-			x.Fatalf("a racer was told: %v; want OK, a conflict or an unknown outcome", a.err)
+			x.Fatalf("a racing write returned %v; want OK, a conflict or an unknown outcome", a.err)
 		}
 	}
 	if len(winners) > 1 {
@@ -61,7 +61,7 @@ func (x *exam) winner(s store.Store, attempts []attempt) uint64 {
 	}
 	e := x.reach(s, key, attempts[0].write.Expected+1)
 	if !possible[string(e.Value)] {
-		x.Fatalf("nobody was told that he won, but the register holds %s of one who was told that he lost", brief(e.Value))
+		x.Fatalf("no racing write succeeded, but the register holds %s, whose write returned a conflict", brief(e.Value))
 	}
 	return e.Revision
 }
@@ -148,11 +148,11 @@ func (x *exam) raceDeletion(cs []store.Store, before uint64, value string) uint6
 	switch store.Classify(a.err) {
 	case store.OK:
 		if e.Revision != 0 && e.Revision < a.rev {
-			x.Fatalf("the register stands deleted at revision %d, before the acknowledged write %d", e.Revision, a.rev)
+			x.Fatalf("the register is deleted at revision %d, before the acknowledged write %d", e.Revision, a.rev)
 		}
 	case store.Conflict, store.Unknown:
 	default:
-		x.Fatalf("a write that raced with a deletion was told: %v", a.err)
+		x.Fatalf("a write that raced with a deletion returned %v", a.err)
 	}
 	return e.Revision
 }
@@ -200,7 +200,7 @@ func (x *exam) increment(s store.Store) {
 			return
 		case store.Conflict:
 		default:
-			x.Errorf("an increment was told: %v", err)
+			x.Errorf("an increment returned %v", err)
 			return
 		}
 	}

@@ -44,7 +44,7 @@ func (x *exam) watcher() store.Watcher {
 	x.Helper()
 	w, ok := x.open().(store.Watcher)
 	if !ok {
-		x.Fatal("the store is no store.Watcher; say in Caps.NoWatch why")
+		x.Fatal("the store is not a store.Watcher; state in Caps.NoWatch why")
 	}
 	return w
 }
@@ -192,7 +192,7 @@ func (r *recorder) reaches(k string, rev uint64, value string, tombstone bool) {
 // begins waits for the first entry of the key.
 func (r *recorder) begins(k string) store.Entry {
 	r.x.Helper()
-	return r.await(fmt.Sprintf("the present state of key %q", k), func(e store.Entry) bool { return e.Key == k })
+	return r.await(fmt.Sprintf("the current state of key %q", k), func(e store.Entry) bool { return e.Key == k })
 }
 
 func (r *recorder) summary() string {

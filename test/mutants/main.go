@@ -1,10 +1,13 @@
 // Mutants puts each bug that the field has had back into this library, one by
 // one, and demands that a test catches it within three minutes.
 //
-//	go run ./test/mutants                          all of them
-//	go run ./test/mutants -bug 4                   those of one bug
-//	go run ./test/mutants -write docs/evidence/mutants.md   and the table into the page; with -bug, the rows of that bug
-//	go run ./test/mutants -cases                   the conditions of the core's case clauses instead, which gremlins leaves out
+//	go run ./test/mutants          all of them
+//	go run ./test/mutants -bug 4   the mutants of one bug
+//	go run ./test/mutants -write docs/evidence/mutants.md
+//	                               also write the table into the page; with
+//	                               -bug, the rows of that bug
+//	go run ./test/mutants -cases   the conditions of the core's case clauses
+//	                               instead, which gremlins leaves out
 //
 // A mutant is a replacement of text in the library's own source, built by the
 // go command's -overlay, so no file of the repository changes. First the same

@@ -101,7 +101,7 @@ func (x *exam) faults() {
 			x.Skip(x.opts.NoInterrupt)
 		}
 		if regs.Interrupt == nil {
-			x.Fatal("Harness.Interrupt is nil: provide it, or say in Caps.NoInterrupt why the store has none")
+			x.Fatal("Harness.Interrupt is nil: provide it, or state in Caps.NoInterrupt why the store has none")
 		}
 		faults, rounds = []histories.Fault{{Name: "interruption", Happen: func(*rand.Rand) error { return regs.Interrupt() }}}, 5
 	}
@@ -288,7 +288,7 @@ func (x *exam) shown(p Process) {
 		for i, s := range stores[:keys] {
 			key := fmt.Sprint("kept", i)
 			if e := x.get(s, key); e.Revision < seen[i] {
-				x.Errorf("%s was read at revision %d, and stands at %d after the server was killed", key, seen[i], e.Revision)
+				x.Errorf("%s was read at revision %d, and is at %d after the server was killed", key, seen[i], e.Revision)
 			}
 		}
 	}

@@ -2,8 +2,10 @@
 // one run and by the same work, and judges it by the targets in
 // internal/figure. It needs Linux.
 //
-//	go run .           everything, about twenty minutes; prints the results and writes the pages that hold them
-//	go run . --quick   a little of everything, which judges safety alone; writes nothing
+//	go run .           everything, about twenty minutes; prints the results and
+//	                   writes the pages that contain them
+//	go run . --quick   a little of everything, which judges safety alone;
+//	                   writes nothing
 //
 // Exit codes: 0, or 1 if a guarantee of this project failed or something could
 // not be measured, 2 for a wrong command line. A missed target of speed or cost

@@ -157,9 +157,9 @@ func reckon(ops []Op) ([]step, error) {
 		}
 		switch other, taken := writers[o.Revision]; {
 		case s.op.Outcome != store.OK && s.op.Outcome != store.Unknown:
-			fault("%v, and its writer was told %v", o, s.op.Outcome)
+			fault("%v, and its write returned %v", o, s.op.Outcome)
 		case taken && other != o.Value, s.rev != 0 && s.rev != o.Revision:
-			fault("%v, where %q is, and that stands at %d", o, other, s.rev)
+			fault("%v, where %q is, which is at %d", o, other, s.rev)
 		case o.Return < s.op.Call:
 			fault("%v, which was sent at %v", o, s.op.Call)
 		}

@@ -81,7 +81,7 @@ func TestDishonestAnswersAreCondemned(t *testing.T) {
 				return 0, fmt.Errorf("%w: the repetition was refused", store.ErrConflict)
 			}
 			return rev, err
-		}, "and its writer was told conflict"},
+		}, "and its write returned conflict"},
 		"a refused write is acknowledged": {func(w store.Write, rev uint64, err error) (uint64, error) {
 			if err != nil {
 				return w.Expected + 1, nil //nolint:nilerr // this is the lie
