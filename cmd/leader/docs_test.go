@@ -23,6 +23,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/charmbracelet/x/ansi"
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
@@ -559,34 +560,78 @@ func childOf(node *kong.Node, name string) *kong.Node {
 const bashComplete = `
 compopt() { :; }
 source "$SCRIPT"
-COMP_TYPE=63 # the names are listed, with what they mean
+COMP_TYPE=${COMP_TYPE-63} # the names are listed, with what they mean
 COMP_LINE=$LINE COMP_POINT=${#LINE} COMP_WORDS=(leader) COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
 __start_leader
-printf '%s\n' "${COMPREPLY[@]%% *}"
+printf '%s\n' "${COMPREPLY[@]%%  (*}"
 `
 
 func TestBashCompletes(t *testing.T) {
 	t.Parallel()
+	checkShell(t, electionsToComplete(t), func(line string, env ...string) []string {
+		return offered(inBash(t, bashComplete, append(env, "LINE="+line)...))
+	})
+}
+
+// Whoever can write to the bucket chooses the names, and bash runs the line
+// that it completed.
+func TestBashQuotesNames(t *testing.T) {
+	t.Parallel()
+	names := []string{
+		"$(touch made)", "\"", "'; touch made; '", "'\u2019", "`touch made`", "a\\ b", "a b", "a b:$(touch made)", "caf\u00e9$(touch made)", "~", "#", "-n",
+	}
+	slices.Sort(names)
+	url := devtest.Serve(t)
+	nc, _ := devtest.Connect(t, url)
+	for i, name := range names {
+		lead(t, nc, fmt.Sprintf("g%d", i), name)
+	}
+	const accept = bashComplete + `
+cd "$HOME"
+eval "set -- ${COMPREPLY[*]}"
+printf 'WORD %s\n' "$@" *
+`
+	for _, locale := range []string{"C", "C.UTF-8"} {
+		out := inBash(t, accept, "LINE=leader drain -s "+url+" ", "COMP_TYPE=37", "LC_ALL="+locale)
+		_, out, _ = strings.Cut(out, "WORD ")
+		got := strings.Split(strings.TrimSuffix(out, "\n"), "\nWORD ")
+		if want := append(slices.Clone(names), "*"); !slices.Equal(got, want) { // there is no file
+			t.Errorf("%s: bash understood %q, want %q", locale, got, want)
+		}
+	}
+	for line, want := range map[string]string{
+		`leader drain -s ` + url + ` a\ b:`:   `\$\(touch\ made\)`, // after the last :, where bash begins a word
+		`leader drain -s ` + url + ` \"`:      `\"`,
+		"leader ls x\ntouch $HOME/made\nls y": "",
+	} {
+		out := inBash(t, bashComplete+`cd "$HOME"; printf %s *`, "LINE="+line, "COMP_TYPE=37")
+		if out != want+"\n*" {
+			t.Errorf("%q: offered %q, want %q", line, out, want)
+		}
+	}
+}
+
+// inBash runs commands in a bash that finds the program and its script, in an
+// empty home.
+func inBash(t *testing.T, commands string, env ...string) string {
+	t.Helper()
 	needsUnix(t)
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("bash is not installed")
 	}
-	url := electionsToComplete(t)
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte(scriptFor(t, "bash")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	checkShell(t, url, func(line string, env ...string) []string {
-		cmd := command(t, append(env, "SCRIPT="+script, "LINE="+line, "HOME="+t.TempDir(), "XDG_CONFIG_HOME=",
-			"PATH="+linked(t)+string(os.PathListSeparator)+os.Getenv("PATH")))
-		cmd.Path, cmd.Args = bash, []string{"bash", "-c", bashComplete}
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		return offered(string(out))
-	})
+	cmd := command(t, append(env, "SCRIPT="+script, "HOME="+t.TempDir(), "XDG_CONFIG_HOME=",
+		"PATH="+linked(t)+string(os.PathListSeparator)+os.Getenv("PATH")))
+	cmd.Path, cmd.Args = bash, []string{"bash", "-c", commands}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%q: %v", env, err)
+	}
+	return string(out)
 }
 
 func scriptFor(t *testing.T, shell string) string {
@@ -660,26 +705,32 @@ func electionsToComplete(t *testing.T) string {
 	url := devtest.Serve(t)
 	nc, _ := devtest.Connect(t, url)
 	for _, group := range []string{"reports", "jobs.eu", "a=b"} {
-		e, err := leader.NewElection(nc, leader.ElectionConfig{
-			Bucket: "leaders", BucketAutoCreate: true, Group: group, InstanceID: "w1", TTL: 30 * time.Second, HeartbeatInterval: time.Second,
-			AcquireGrace: leader.GraceOff,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		promoted := make(chan struct{})
-		e.OnPromote(func(context.Context, string) { close(promoted) })
-		if err := e.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = e.Stop() })
-		select {
-		case <-promoted:
-		case <-time.After(patience):
-			t.Fatalf("nobody leads %s", group)
-		}
+		lead(t, nc, group, "w1")
 	}
 	return url
+}
+
+// lead has an instance lead a group of the default bucket.
+func lead(t *testing.T, nc *nats.Conn, group, instance string) {
+	t.Helper()
+	e, err := leader.NewElection(nc, leader.ElectionConfig{
+		Bucket: "leaders", BucketAutoCreate: true, Group: group, InstanceID: instance, TTL: 30 * time.Second, HeartbeatInterval: time.Second,
+		AcquireGrace: leader.GraceOff,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	promoted := make(chan struct{})
+	e.OnPromote(func(context.Context, string) { close(promoted) })
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Stop() })
+	select {
+	case <-promoted:
+	case <-time.After(patience):
+		t.Fatalf("nobody leads %s", group)
+	}
 }
 
 func TestCompletionNeedsNoServer(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
 
 //go:embed scripts
@@ -94,10 +95,11 @@ func (c WordsCommand) Run(parser *kong.Kong, std app.Streams, kit app.Kit, env e
 	return nil
 }
 
-// meaning adds to a word the first line of its meaning.
+// meaning adds to a word the first line of its meaning. Neither steers the
+// terminal, since any writer of the store chooses names.
 func meaning(word, text string) string {
 	text, _, _ = strings.Cut(text, "\n")
-	return word + "\t" + text
+	return output.Printable(word) + "\t" + output.Printable(text)
 }
 
 // lookups find what depends on the machine and on the server.
@@ -151,7 +153,15 @@ func (l lookups) complete(program *kong.Node, words []string) (found []string, f
 		word = value
 		found, files = l.value(&at, flag.Value)
 	}
-	return slices.DeleteFunc(found, func(f string) bool { return f == "" || !strings.HasPrefix(f, word) }), files
+	// A shell inserts the beginning that all offers share, with the meaning if a
+	// word comes twice.
+	offers := make(map[string]bool)
+	return slices.DeleteFunc(found, func(f string) bool {
+		offer, _, _ := strings.Cut(f, "\t")
+		again := offers[offer]
+		offers[offer] = true
+		return again || offer == "" || !strings.HasPrefix(offer, word)
+	}), files
 }
 
 // take takes in a word before the cursor.

@@ -104,7 +104,7 @@ func TestWordsFitWhereTheCursorIs(t *testing.T) {
 				return []string{"reports" + at, "jobs.eu" + at}
 			},
 			candidates: func(group string, flags map[string]string) []string {
-				return []string{"w1-of-" + group, "w2@" + flags["server"]}
+				return []string{"w1-of-" + group, "w2@" + flags["server"] + "\tfollower", "w2@" + flags["server"] + "\tleader"}
 			},
 			leaders:  func(flags map[string]string) []string { return []string{"w1@" + flags["server"]} },
 			drained:  func(map[string]string) []string { return []string{"w2"} },

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/inspect"
 )
 
@@ -87,7 +86,7 @@ func leaders(ctx context.Context, s *app.Session) (names []string) {
 		if n := leads[id]; n > 1 {
 			groups = fmt.Sprint(n, " groups")
 		}
-		names = append(names, meaning(output.Printable(id), "leads "+groups))
+		names = append(names, meaning(id, "leads "+groups))
 	}
 	return names
 }
@@ -103,7 +102,7 @@ func drained(ctx context.Context, s *app.Session) (names []string) {
 	var drains app.Drains
 	app.FollowPauses(ctx, st, ">", func(string, *inspect.Pause) {}, drains.Take, cancel)
 	for _, order := range drains.Orders() {
-		names = append(names, meaning(output.Printable(order.Instance), app.DrainWords(order.By, order.Reason)))
+		names = append(names, meaning(order.Instance, app.DrainWords(order.By, order.Reason)))
 	}
 	return names
 }
@@ -115,7 +114,7 @@ func candidates(ctx context.Context, s *app.Session, group string) (names []stri
 	defer cancel()
 	all, _ := s.RollCall(ctx, group)
 	for _, c := range all {
-		names = append(names, meaning(output.Printable(c.Instance), c.State))
+		names = append(names, meaning(c.Instance, c.State))
 	}
 	return names
 }
@@ -124,7 +123,6 @@ func described(info leader.LeaderInfo) string {
 	if info.ID == "" {
 		return "no leader"
 	}
-	// Any writer of a record chooses the name, and the shell prints it.
 	return fmt.Sprintf("led by %q", info.ID)
 }
 
