@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -27,13 +29,15 @@ type hearing struct {
 
 	stderr io.Writer
 	end    context.CancelCauseFunc // ends the command with an error
-	unread atomic.Pointer[error]   // why
+	unread atomic.Pointer[error]   // why groups may not be read
 }
 
 // WatchPattern implements [store.PatternWatcher].
 func (h *hearing) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
 	return h.PatternWatcher.WatchPattern(ctx, pattern, deliver, func(err error) {
-		if err != nil {
+		// A board watches the control records, too, and reports no failure of
+		// theirs.
+		if err != nil && !strings.HasPrefix(pattern, inspect.ControlKey("")) {
 			h.unread.Store(&err)
 		}
 		present(err)
