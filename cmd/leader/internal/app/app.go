@@ -106,7 +106,7 @@ func (t Target) Await(ctx context.Context, command string) (*Session, error) {
 	defer cancel()
 	for {
 		s, err := t.Open(command)
-		if err == nil || !Unreachable(err) && store.Classify(err) != store.Transient {
+		if !MayPass(err) {
 			return s, err
 		}
 		select {
@@ -116,6 +116,9 @@ func (t Target) Await(ctx context.Context, command string) (*Session, error) {
 		}
 	}
 }
+
+// MayPass reports whether another attempt to open a session may succeed.
+func MayPass(err error) bool { return Unreachable(err) || store.Classify(err) == store.Transient }
 
 // reopenAfter is the time from one attempt to reach a server to the next.
 const reopenAfter = 250 * time.Millisecond

@@ -52,20 +52,23 @@ type worker struct {
 }
 
 // run takes part. Orders are obeyed from the beginning, so that a worker that
-// waits for its turn can be stopped. The election is not tied to ctx, whose end
-// would stop it before the order to release.
+// waits for its store or for its turn can be stopped; only a leader is ordered
+// to resign. The election is not tied to ctx, whose end would stop it before the
+// order to release.
 func (w *worker) run(ctx context.Context, in *json.Decoder) error {
-	end, err := w.open()
-	if err != nil {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go w.obey(ctx, stop, in)
+	end, err := w.open(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // it took no part yet
+	case err != nil:
 		return err
 	}
 	defer end()
 	// Kept for the status: what a follower has seen of the leader's term.
 	w.e.OnLeaderChange(func(info leader.LeaderInfo) { w.seen.Store(&info) })
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	// Before the delay: a demo may be left while a worker waits for its turn.
-	go w.obey(ctx, stop, in)
 	go w.watch(ctx)
 	if sleep(ctx, w.spec.Delay) {
 		if err := w.e.Start(context.WithoutCancel(ctx)); err != nil {
@@ -100,9 +103,9 @@ func (w *worker) connect(s natsconn.Settings) (err error) {
 }
 
 // open makes the election, and what it needs until end is called.
-func (w *worker) open() (end func(), err error) {
+func (w *worker) open(ctx context.Context) (end func(), err error) {
 	if w.spec.Store != "" {
-		return w.openElsewhere()
+		return w.openElsewhere(ctx)
 	}
 	settings, err := w.kit.Settings(w.spec.Conn)
 	if err != nil {
@@ -121,13 +124,18 @@ func (w *worker) open() (end func(), err error) {
 	return w.nc.Close, nil
 }
 
-// openPatience is how long a store other than NATS may take to open.
+// openPatience is how long an attempt to open a store other than NATS may take.
 const openPatience = 10 * time.Second
 
 // openElsewhere opens a store other than NATS. The store's client makes its own
 // connections, so that the network is cut between the election and the client.
-func (w *worker) openElsewhere() (end func(), err error) {
-	session, err := app.Target{Store: w.spec.Store, Kit: w.kit, Timeout: openPatience}.Open("demo " + w.spec.ID)
+// It waits for a store that is away, which may be what the demo does to it.
+func (w *worker) openElsewhere(ctx context.Context) (end func(), err error) {
+	target := app.Target{Store: w.spec.Store, Kit: w.kit, Timeout: openPatience}
+	session, err := target.Await(ctx, "demo "+w.spec.ID)
+	for app.MayPass(err) && ctx.Err() == nil {
+		session, err = target.Await(ctx, "demo "+w.spec.ID)
+	}
 	if err != nil {
 		return nil, err
 	}
