@@ -20,32 +20,36 @@ type Member struct {
 	// Memory is false if it never had the record, or forgot it.
 	Memory bool `json:"memory"`
 	// State is up to date, behind, no value yet, no memory (which other members
-	// have) or does not answer.
+	// have), refuses or does not answer.
 	State MemberState `json:"state"`
-	// Error is why nothing is known of it.
+	// Error is why nothing is known of what it holds.
 	Error string `json:"error,omitempty"`
 }
 
 // A MemberState describes a member, for people.
 type MemberState string
 
-// The states. One that is away or forgot the group leaves no room for another.
+// The states. A member that is away, refuses or forgot the group leaves no room
+// for another.
 const (
 	MemberCurrent MemberState = "up to date"
 	MemberBehind  MemberState = "behind"
 	MemberEmpty   MemberState = "no value yet"
 	MemberForgot  MemberState = "no memory"
+	MemberRefuses MemberState = "refuses" // it lacks a right, or holds the key of another quorum
 	MemberAway    MemberState = "does not answer"
 )
 
-// Troubled reports whether the member does not count until it is back or
-// healed.
-func (s MemberState) Troubled() bool { return s == MemberForgot || s == MemberAway }
+// Troubled reports whether the member does not count until it is back, healed or
+// set right.
+func (s MemberState) Troubled() bool {
+	return s == MemberForgot || s == MemberRefuses || s == MemberAway
+}
 
 // String describes the member, without its name.
 func (m Member) String() string {
 	switch {
-	case m.State == MemberAway:
+	case m.Error != "":
 		return fmt.Sprintf("%s: %s", m.State, m.Error)
 	case m.State == MemberBehind && m.Lag == 1:
 		return fmt.Sprintf("1 write %s", m.State)
@@ -71,7 +75,10 @@ func Members(ctx context.Context, st store.Store, group string) ([]Member, error
 		m := Member{Name: s.Name, Version: s.Version, Lag: s.Lag, Memory: s.Memory, State: MemberCurrent}
 		switch {
 		case s.Err != nil:
-			m.State, m.Error = MemberAway, strings.TrimPrefix(Words(s.Err), fmt.Sprintf("member %q: ", s.Name))
+			if m.State = MemberAway; store.Classify(s.Err) == store.Permanent {
+				m.State = MemberRefuses
+			}
+			m.Error = strings.TrimPrefix(Words(s.Err), fmt.Sprintf("member %q: ", s.Name))
 		case !m.Memory && remembered:
 			m.State = MemberForgot
 		case m.Version == 0:

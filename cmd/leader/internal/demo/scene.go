@@ -3,8 +3,6 @@ package demo
 import (
 	"slices"
 	"time"
-
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 )
 
 // A scene is what the view shows of one instant. It is immutable. The stage
@@ -81,7 +79,7 @@ func (ms members) rows() (rows []row) {
 		switch {
 		case m.down:
 			r.state = "killed"
-		case m.last.State == app.MemberAway:
+		case m.last.Error != "":
 			r.state = string(m.last.State) // the reason would take the whole line
 		case r.state == "":
 			r.state = "not asked yet"

@@ -85,6 +85,8 @@ func (e *examination) members(ctx context.Context, st store.Store) {
 			status = finding.Info
 		case app.MemberForgot:
 			status, remedy = finding.Warn, "it was wiped, or was away when the key began; the leader's next renewal heals it: look again"
+		case app.MemberRefuses:
+			status, remedy = finding.Warn, "give its user the rights of a candidate, or name a store of no other quorum; until then it does not count"
 		case app.MemberAway:
 			status, remedy = finding.Warn, "bring it back: the quorum bears the loss of a minority alone"
 		}

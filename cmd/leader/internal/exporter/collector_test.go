@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app/apptest"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board/boardtest"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
@@ -188,22 +189,28 @@ func TestMembersOfAQuorumAreShown(t *testing.T) {
 		write(first)
 		stores[1].Restore([]store.Entry{old}, old.Revision)
 		stores[2].Restore(nil, 0)
-		families, err := reg.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make(map[string]float64)
-		for _, f := range families {
-			name, ok := strings.CutPrefix(f.GetName(), "election_group_member_")
-			for _, m := range f.GetMetric() {
-				if ok { // of the labels bucket, member and role
-					got[name+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
+		demand := func(when string) {
+			t.Helper()
+			families, err := reg.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(map[string]float64)
+			for _, f := range families {
+				name, ok := strings.CutPrefix(f.GetName(), "election_group_member_")
+				for _, m := range f.GetMetric() {
+					if ok { // of the labels bucket, member and role
+						got[name+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
+					}
 				}
 			}
+			want := map[string]float64{"up a": 1, "up b": 1, "up c": 1, "lag a": 0, "lag b": 1, "memory a": 1, "memory b": 1, "memory c": 0}
+			if !maps.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", when, got, want)
+			}
 		}
-		want := map[string]float64{"up a": 1, "up b": 1, "up c": 1, "lag a": 0, "lag b": 1, "memory a": 1, "memory b": 1, "memory c": 0}
-		if !maps.Equal(got, want) {
-			t.Errorf("%v, want %v", got, want)
-		}
+		demand("c was wiped")
+		stores[2].Restore([]store.Entry{apptest.Stranger(t, "reports")}, 1)
+		demand("c is of another quorum") // so that the alert for a lost member fires
 	})
 }

@@ -31,7 +31,8 @@ with the hooks of package rollcall), and cost nothing otherwise. LAG is the age 
 LEADER, FOLLOWER, CANDIDATE or DEMOTED, with why it does not campaign at present, if something keeps it: unhealthy, paused, or drained, by which
 operator and why (leader drain; that takes the right to read the order).
 Of a quorum (--store quorum://…) it also shows what each member holds of the group: the version of its record, how many versions it lags,
-and in words whether it answers, is up to date and has memory. A member without memory was wiped, or was away when the group began; the
+and in words whether it answers or refuses, is up to date and has memory. A member that refuses lacks a right, or holds the group of another
+quorum: the error contains which. A member without memory was wiped, or was away when the group began; the
 leader's next renewal heals it.
 
 With -o json there is one object: the object of leader ls, with pending, candidates, drained (instance, by, why of each candidate that is
