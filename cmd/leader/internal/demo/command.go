@@ -154,8 +154,9 @@ func (c *Command) locate() error {
 }
 
 // validateScript reads the script, and refuses what could never be played: a
-// step after the end, which would make the demo fail when it is over, and the
-// restart of a server that others use.
+// step after the end, which would make the demo fail when it is over, the
+// restart of a server that others use, the return of a member that is not
+// killed, and whatever waits for a leader while a majority is.
 func (c *Command) validateScript() (err error) {
 	if c.Script == "default" {
 		c.script = defaultScript(c.TTL, c.serverFaults()...)
@@ -163,7 +164,18 @@ func (c *Command) validateScript() (err error) {
 		return err
 	}
 	var errs []error
+	killed := 0
 	for _, s := range c.script {
+		switch {
+		case s.Fault == Return && killed == 0:
+			errs = append(errs, fmt.Errorf("--script: %q: no member is killed then; a kill comes before its return", s))
+		case s.Fault == Return:
+			killed--
+		case killed > 1:
+			errs = append(errs, fmt.Errorf("--script: %q: two of the three members are killed then, and nobody leads until one returns: put a return before it", s))
+		case s.Fault == Kill:
+			killed++
+		}
 		if c.For > 0 && s.At >= c.For {
 			errs = append(errs, fmt.Errorf("--script: %q: comes when --for %v is over", s, c.For))
 		}

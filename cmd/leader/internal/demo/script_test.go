@@ -48,12 +48,22 @@ func TestAnEmptyScriptIsRefused(t *testing.T) {
 	}
 }
 
+func TestMembersMayBeKilledAndReturn(t *testing.T) {
+	c := Command{Workers: 1, Key: "demo", Bucket: "demo", TTL: time.Second, Store: "quorum", Script: "1s kill; 1s kill; 1s return; 1s crash; 1s kill; 1s return; 1s return"}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestScriptsAreCheckedAgainstTheOtherFlags(t *testing.T) {
 	for name, change := range map[string]func(*Command){
 		"beyond --for":          func(c *Command) { c.Script, c.For = "5s crash", 4*time.Second },
 		"restart of a stranger": func(c *Command) { c.Script, c.Server = "1s restart", "nats://example.com" },
 		"restart of a quorum":   func(c *Command) { c.Script, c.Store = "1s restart", "quorum" },
 		"no quorum":             func(c *Command) { c.Script = "1s kill" },
+		"kill of all members":   func(c *Command) { c.Script, c.Store = "1s kill; 2s kill; 3s kill", "quorum" },
+		"crash without members": func(c *Command) { c.Script, c.Store = "1s kill; 2s kill; 3s crash", "quorum" },
+		"return of nobody":      func(c *Command) { c.Script, c.Store = "1s kill; 2s return; 3s return", "quorum" },
 		"port of a stranger":    func(c *Command) { c.Port, c.Server = 4222, "nats://example.com" },
 		"no worker":             func(c *Command) { c.Workers = 0 },
 		"TTL too short":         func(c *Command) { c.TTL = time.Millisecond },
