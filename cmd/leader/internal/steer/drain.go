@@ -250,7 +250,11 @@ func (d *desk) awaitHandovers(ctx context.Context, h *holdings) error {
 				return fmt.Errorf("leader: instance %q still leads %s: %s, and the order remains: %w (leader undrain takes it back)",
 					h.id, plural(left, "group"), some(h.led()), err)
 			}
-			return fmt.Errorf("%w: instance %q has left %s that nobody else leads: %s: %w", leader.ErrNoLeader, h.id, plural(len(vacant), "group"), some(vacant), err)
+			err = fmt.Errorf("instance %q has left %s that nobody else leads: %s: %w", h.id, plural(len(vacant), "group"), some(vacant), err)
+			if errors.Is(err, context.DeadlineExceeded) { // and not for an interrupt
+				err = fmt.Errorf("%w: %w", leader.ErrNoLeader, err)
+			}
+			return err
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,6 +107,23 @@ func TestDrainWaitsUntilTheInstanceHasReadTheOrder(t *testing.T) {
 		}
 		if said := errs.String(); !strings.Contains(said, "every 30s") {
 			t.Errorf("%q", said)
+		}
+	})
+}
+
+// A signal is no answer to the question who leads.
+func TestInterruptedDrainIsBrokenOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		stand(t, st, "one", "a")
+		f := flags(st, 15*time.Second)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(5*time.Second, func() { cancel(app.SignalError{Signal: syscall.SIGINT}) })
+		var out, errs bytes.Buffer
+		err := DrainCommand{drainFlags: drainFlags{Target: f.Target, Format: f.Format, By: f.By, Yes: true, Instance: "a"}}.
+			Run(ctx, app.Streams{Out: &out, Err: &errs})
+		if app.ExitCode(err) != app.ExitFailure || !strings.Contains(err.Error(), "nobody else leads: one") || !strings.Contains(out.String(), `"broken-off"`) {
+			t.Errorf("%v\n%s", err, out.String())
 		}
 	})
 }
