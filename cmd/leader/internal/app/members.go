@@ -78,7 +78,7 @@ func Members(ctx context.Context, st store.Store, group string) ([]Member, error
 			if m.State = MemberAway; store.Classify(s.Err) == store.Permanent {
 				m.State = MemberRefuses
 			}
-			m.Error = strings.TrimPrefix(Words(s.Err), fmt.Sprintf("member %q: ", s.Name))
+			m.Error = strings.ReplaceAll(strings.TrimPrefix(Words(s.Err), fmt.Sprintf("member %q: ", s.Name)), "\n", "; ")
 		case !m.Memory && remembered:
 			m.State = MemberForgot
 		case m.Version == 0:

@@ -33,9 +33,11 @@ type Finding struct {
 // A List is what all checks found, in the order of the checks.
 type List []Finding
 
-// Add adds a finding. Errors among args are put in words for people.
+// Add adds a finding. Errors among args are put in words for people. The text
+// is one line: joined errors are separated by semicolons.
 func (l *List) Add(check string, status Status, fix, format string, args ...any) {
-	*l = append(*l, Finding{Check: check, Status: status, Text: fmt.Sprintf(format, app.Worded(args)...), Fix: fix})
+	text := strings.ReplaceAll(fmt.Sprintf(format, app.Worded(args)...), "\n", "; ")
+	*l = append(*l, Finding{Check: check, Status: status, Text: text, Fix: fix})
 }
 
 // Count returns how many findings have the status.
