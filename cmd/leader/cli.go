@@ -44,8 +44,8 @@ import (
 type cli struct {
 	Demo     demo.Command     `cmd:"" group:"lead" help:"Watch a live election, and break it."`
 	Run      runner.Command   `cmd:"" group:"lead" help:"Run a program only while this host leads."`
-	Agent    agent.Command    `cmd:"" group:"lead" help:"Stand in elections for programs in any language, over HTTP."`
-	Campaign campaign.Command `cmd:"" group:"lead" help:"Stand in an election without work, to try things out."`
+	Agent    agent.Command    `cmd:"" group:"lead" help:"Campaign on behalf of programs in any language, over HTTP."`
+	Campaign campaign.Command `cmd:"" group:"lead" help:"Campaign without work, to try things out."`
 
 	Ls       read.ListCommand    `cmd:"" group:"look" help:"List groups and who leads them."`
 	Get      read.GetCommand     `cmd:"" group:"look" help:"Show a group in full, with its candidates."`

@@ -41,7 +41,7 @@ type Command struct {
 
 // Help is shown below the flags.
 func (Command) Help() string {
-	return `Stands in elections for programs in any language, which speak HTTP and JSON to it over loopback or a Unix socket: campaign,
+	return `Campaigns on behalf of programs in any language, which speak HTTP and JSON to it over loopback or a Unix socket: campaign,
 keep alive, resign, watch. docs/reference/agent.md has the safety argument, examples/agent short clients in Python and Node, and
 /openapi.yaml the description for tools.
 

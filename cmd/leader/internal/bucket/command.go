@@ -19,7 +19,7 @@ import (
 // Command is the family of the commands on buckets.
 type Command struct {
 	Create CreateCommand `cmd:"" help:"Make a bucket for elections."`
-	Check  CheckCommand  `cmd:"" help:"Say what is unsafe about a bucket."`
+	Check  CheckCommand  `cmd:"" help:"Check whether a bucket is safe."`
 }
 
 // place is the bucket that a command works on.
@@ -215,7 +215,7 @@ type CheckCommand struct {
 
 // Help describes the command.
 func (CheckCommand) Help() string {
-	return `Says what is unsafe about an existing bucket, why, and which command changes it. Nothing is changed.
+	return `Lists what is unsafe about an existing bucket, why, and which command changes it. Nothing is changed.
 
 Fields of -o json: bucket, suitable (no finding is fail), settings (as of leader bucket create), findings (check,
 status, text, fix). The status is ok, info (not to be judged), warn (weakens a guarantee), fail (elections are refused there).

@@ -31,8 +31,7 @@ type Command struct {
 
 // Help is shown below the flags.
 func (Command) Help() string {
-	return `Stands in an election and prints what becomes of it, a line for each transition, until it is interrupted.
-Then it releases what it holds. It does no work; leader run runs a program.
+	return `Campaigns and prints a line for each transition, until it is interrupted. Then it releases what it holds. It does no work; leader run runs a program.
 
 The columns, and the fields of --json: the time, the event (campaigning, following, promoted, demoted, stopped), the reason, the
 number of the term that begins or ended, who leads as far as known, and who asked for it and why, if somebody did.

@@ -284,7 +284,7 @@ func (st *stage) ended(p *process, err error) {
 	case p.failed():
 		st.emit(Event{Kind: EventExit, Worker: p.id, Text: fmt.Sprint(err)})
 		if st.unborn == 0 && !slices.ContainsFunc(st.processes, (*process).alive) {
-			st.fail(fmt.Errorf("no worker is left; the last one said: %s", p.complaint))
+			st.fail(fmt.Errorf("no worker is left; the last one failed: %s", p.complaint))
 		}
 	default:
 		// Somebody else killed it, from another terminal: a crash like ours.

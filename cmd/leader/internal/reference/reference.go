@@ -75,8 +75,9 @@ func contents(b *bytes.Buffer, model *kong.Application) {
 		}
 		fmt.Fprintf(b, "- [%s](#%s): %s\n", called(node), strings.ReplaceAll(called(node), " ", "-"), node.Help)
 	}
-	b.WriteString("\nFlags of two commands or more are described once: [the store](#the-store), [the connection](#the-connection),\n" +
-		"[output and requests](#output-and-requests), [candidates](#candidates).\n\n")
+	b.WriteString("\nA flag that two commands or more have, with the same meaning and default, is described once: [the store](#the-store),\n" +
+		"[the connection](#the-connection), [output and requests](#output-and-requests), [candidates](#candidates). The section of\n" +
+		"each command names those that it has.\n\n")
 }
 
 // A group is a section of flags that several commands share.
@@ -91,7 +92,7 @@ func shared(model *kong.Application) ([]*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := &group{title: "The store", text: "Commands that use a store have these flags. A flag takes precedence over its variable."}
+	store := &group{title: "The store", text: "Commands that use a store have these flags, except for leader demo. A flag takes precedence over its variable."}
 	connection := &group{title: "The connection", text: "Commands that connect to NATS have these flags, with the meaning that they have in the nats command. " +
 		"Without a\nserver and a context the command uses the context that nats context select has chosen, and without one\n" +
 		"nats://127.0.0.1:4222.", flags: parser.Model.Flags}

@@ -96,7 +96,7 @@ host runs the program already, under the same --id, ends with status 1. With --h
 
 With --try it ends with status 75 as soon as it knows that another host leads: the server has stored that host's latest renewal within
 the lease, or the host renews. If the leader has just died, it waits for the end of the lease, since otherwise every host would give up,
-and nobody would run the program. It also ends with 75 if the group is paused, or if this host is unhealthy, and
+and nobody would run the program. It also ends with 75 if the group is paused, or if this host is drained or unhealthy, and
 with 6 if the server is not reached within --timeout. With --slots it does when all slots are taken.
 
 With --once one host of all starts the program once in a period, and the others end with status 0 as soon as it has started, whatever
