@@ -314,7 +314,10 @@ func explored(t *testing.T, c config) {
 		c.most = 10_000
 	}
 	if *exploreDeep {
-		garbage, c.tries, c.most, c.sample = 100, n{2, 2, 2}, deepMost, 10*c.sample
+		garbage, c.most, c.sample = 100, deepMost, 10*c.sample
+		if c.guess == 0 { // which begins after a call's only attempt
+			c.tries = n{2, 2, 2}
+		}
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	if *exploreMost > 0 {
