@@ -31,11 +31,12 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	}
 	s.feed.Pace(req.HeartbeatInterval, keys...)
 	var all store.Report
-	aged, answered := true, 0
+	aged := true
+	var answered []*member
 	for _, m := range s.members {
 		c, ok := m.Store.(store.Checker)
 		if !ok {
-			aged, answered = false, answered+1
+			aged, answered = false, append(answered, m)
 			continue
 		}
 		bounded, cancel := context.WithTimeout(ctx, m.timeout)
@@ -52,7 +53,7 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 			return store.Report{}, fmt.Errorf("%w: member %q may lose what it acknowledged (forgetful: %v, expires: %v): use a store that keeps its records",
 				store.ErrPermanent, m.name, r.Forgetful, r.Expires)
 		}
-		answered++
+		answered = append(answered, m)
 		aged = aged && r.Age > 0
 		if r.Age > 0 && (all.Age == 0 || r.Age < all.Age) {
 			all.Age = r.Age
@@ -61,16 +62,18 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 			all.Warnings = append(all.Warnings, fmt.Sprintf("Member %q: %s", m.name, w))
 		}
 	}
-	if answered < s.quorum() {
-		return store.Report{}, fmt.Errorf("%w: %d of %d members answer", store.ErrTransient, answered, len(s.members))
+	if len(answered) < s.quorum() {
+		return store.Report{}, fmt.Errorf("%w: %d of %d members answer", store.ErrTransient, len(answered), len(s.members))
 	}
 	if !aged {
 		all.Age = 0
 	}
-	if err := s.distinct(ctx, req.Key, &all); err != nil {
-		return all, err
+	if req.Key != "" {
+		if err := s.distinct(ctx, answered, &all); err != nil {
+			return all, err
+		}
 	}
-	if answered == len(s.members) {
+	if len(answered) == len(s.members) {
 		if err := s.prepare(ctx, keys, &all); err != nil {
 			return all, err
 		}
@@ -97,12 +100,9 @@ func (s *Store) mark(m *member) string {
 }
 
 // distinct refuses two members that are one store, which would vote twice: the
-// store is marked as one of them. A caller that writes no key need not know.
-func (s *Store) distinct(ctx context.Context, key string, all *store.Report) error {
-	if key == "" {
-		return nil
-	}
-	for _, m := range s.members {
+// store is marked as one of them.
+func (s *Store) distinct(ctx context.Context, answered []*member, all *store.Report) error {
+	for _, m := range answered {
 		bounded, cancel := context.WithTimeout(ctx, m.timeout)
 		e, err := m.Store.Get(bounded, checkKey)
 		was := string(e.Value)
