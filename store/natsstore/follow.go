@@ -75,10 +75,8 @@ func (h *hub) follow(p plan) {
 func (h *hub) rewatch() {
 	if err := h.reopen(); err != nil {
 		h.lastErr = err
-		// The next audit finds the bucket moved from nowhere, and so replaces
-		// all sources once more.
 		h.audit.at = time.Now().Add(watch.RetryMost)
-		h.plan.republished = nowhere
+		h.plan.mixed = true
 	}
 	h.unsettle()
 	h.registry.Missed()

@@ -149,9 +149,10 @@ func (h *hub) add(w *subscription, p plan) error {
 		h.audit.heard(time.Now())
 	case h.plan.denied != nil && p.unknown && p.republished == "":
 		// The user may make this watch's consumer. An earlier watch was refused
-		// for its key, but that refusal does not apply to the whole bucket.
+		// for its key, but that refusal does not apply to the whole bucket. Its
+		// source stays, since its key has no other.
+		p.mixed = true
 		h.follow(p)
-		h.rewatch()
 	}
 	// Before anything can fail, since remove calls it: on a connection that was
 	// being drained, a nil here once ended the program.

@@ -147,6 +147,7 @@ func TestAPlanKnowsAnotherStreamFromOneThatMoved(t *testing.T) {
 		{"republished elsewhere", plan{republished: "a.", created: made}, plan{republished: "b.", created: made}, false, true},
 		{"made anew", plan{republished: "a.", created: made}, plan{republished: "a.", created: made.Add(1)}, true, false},
 		{"first seen", plan{republished: "a.", created: time.Time{}, unknown: true}, plan{republished: "a.", created: made}, false, false},
+		{"first seen, of sources unlike", plan{unknown: true, mixed: true}, plan{created: made}, false, true},
 	} {
 		if anew, moved := c.before.becomes(c.next); anew != c.anew || moved != c.moved {
 			t.Errorf("%s: anew %v, moved %v", c.name, anew, moved)

@@ -3,6 +3,7 @@ package natsstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
@@ -42,7 +43,7 @@ func (h *hub) needs(w *subscription) (all []need) {
 	h.loop.Lock()
 	defer h.loop.Unlock()
 	w.settled.Store(true)
-	republishes := h.plan.republished != ""
+	republishes := h.listens(w)
 	fatal := func(denied error) error {
 		// Where the bucket was only assumed to republish, the denial of before
 		// is named, too: either right may be the one that was forgotten.
@@ -105,6 +106,16 @@ func (h *hub) needs(w *subscription) (all []need) {
 		read(h.readRequest(key).subject, func(error) { h.registry.Renounce(key) })
 	}
 	return all
+}
+
+// listens reports whether the sources of the watch are subscriptions to
+// republished records. Watches of the same bucket may differ: see [hub.add].
+func (h *hub) listens(w *subscription) bool {
+	if w.view != nil {
+		f := w.view.Source()
+		return f == nil || !f.Consumer()
+	}
+	return !slices.ContainsFunc(w.keys, func(key string) bool { return !h.sources.Traceless(key) })
 }
 
 var errNoReplies = errors.New("the user may not subscribe to replies")

@@ -15,11 +15,8 @@ type plan struct {
 	created     time.Time // when the stream was made; zero if unknown
 	unknown     bool      // the user may not read the bucket's configuration
 	denied      error     // why the bucket is assumed to republish, if it is
+	mixed       bool      // not all sources are as planned: the next audit that can replaces them
 }
-
-// nowhere is a prefix under which no bucket republishes: the next audit finds
-// another.
-const nowhere = " "
 
 func (c *client) planFor(info *jetstream.StreamInfo) plan {
 	c.noDirect.Store(!info.Config.AllowDirect)
@@ -37,9 +34,10 @@ func (c *client) republished(info *jetstream.StreamInfo) string {
 }
 
 // becomes reports whether the stream of the next plan is another one, and
-// whether the bucket republishes elsewhere now.
+// whether sources have to move: the bucket republishes elsewhere now, or not all
+// sources were as planned.
 func (p plan) becomes(next plan) (anew, moved bool) {
-	return !p.created.IsZero() && !next.created.Equal(p.created), p.republished != next.republished
+	return !p.created.IsZero() && !next.created.Equal(p.created), p.mixed || p.republished != next.republished
 }
 
 // auditEvery is how long the store may hear nothing new before the bucket's

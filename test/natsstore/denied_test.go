@@ -103,6 +103,30 @@ func TestAKeyThatIsDeniedLeavesTheOthersTheirConsumers(t *testing.T) {
 	}
 }
 
+// A watch that consumers can serve leaves the others where they listen. They
+// were moved to consumers, too, which the user may not make, and heard no more.
+func TestAConsumerOfOneKeyLeavesTheOthersListening(t *testing.T) {
+	t.Parallel()
+	const mayMakeOther = mayMake + "2"
+	for name, publish := range map[string][]string{
+		"may read": {mayMakeOther, mayRead, mayRead + "2"}, "may not read": {mayMakeOther, mayRead + "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, admin := restricted(t, false, publish, []string{mayHear, mayAnswer})
+			listening := listen(t, s, "g")
+			consuming := listen(t, s, "g2")
+			var rev, rev2 uint64
+			for i := range 3 {
+				rev = must(t, admin, store.Write{Key: "g", Expected: rev, Value: fmt.Append(nil, i)})
+				listening.revision(rev)
+				rev2 = must(t, admin, store.Write{Key: "g2", Expected: rev2, Value: fmt.Append(nil, i)})
+				consuming.revision(rev2)
+			}
+		})
+	}
+}
+
 // Nor must it affect watches that start beside it, whichever denial comes
 // first: each gets its own denial, and an allowed watch starts. A watch that
 // started at the same time as another was refused permanently.
