@@ -69,9 +69,13 @@ func (s *Store) examine(ctx context.Context, req store.CheckRequest) (store.Repo
 	before := s.connReport()
 	info, err := s.infoOrCreate(ctx)
 	if err != nil {
-		// Forgetful, since it is the worst that the bucket may be: a cool-down
-		// too many costs a wait, one too few may cost a second leader.
 		if denied := s.denied(err, before, s.names.Info()); denied != nil {
+			if _, planned := s.presentPlan(); !planned && s.opts.Republished == "" {
+				s.consumes.Store(s.assume(ctx, &subscription{pattern: req.Key}).republished == "")
+			}
+			// Forgetful, since it is the worst that the bucket may be: a
+			// cool-down too many costs a wait, one too few may cost a second
+			// leader.
 			return store.Report{Warnings: []string{s.unread(denied)}, Forgetful: true}, s.mayUse(ctx, req)
 		}
 		if denied := s.denied(err, before, s.names.Create()); denied != nil {
@@ -80,7 +84,7 @@ func (s *Store) examine(ctx context.Context, req store.CheckRequest) (store.Repo
 		}
 		return store.Report{}, s.checkError(ctx, before, err)
 	}
-	s.republished(info)
+	s.consumes.Store(s.republished(info) == "")
 	report, err := s.judge(&info.Config, info.Cluster, req)
 	report.Age = age(info)
 	if err == nil {

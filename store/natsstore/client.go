@@ -29,7 +29,7 @@ type client struct {
 
 	attendant *attend.Attendant
 	noDirect  atomic.Bool   // the bucket was found to refuse direct gets
-	consumes  atomic.Bool   // the bucket was found not to republish
+	consumes  atomic.Bool   // watches were found to need consumers
 	mute      atomic.Bool   // the user was found not to be allowed to ask for the configuration
 	newest    atomic.Uint64 // revision that a watch has delivered
 	known     testimony

@@ -68,6 +68,7 @@ func (h *hub) adopt(info *jetstream.StreamInfo) {
 // follow takes over a plan, for the sources that are opened from now on.
 func (h *hub) follow(p plan) {
 	h.plan = p
+	h.consumes.Store(p.republished == "")
 	h.sources.Republished(p.republished)
 }
 

@@ -28,9 +28,7 @@ func (c *client) planFor(info *jetstream.StreamInfo) plan {
 // republished returns the prefix of the subjects on which the bucket republishes
 // its records, or "" if it does not.
 func (c *client) republished(info *jetstream.StreamInfo) string {
-	prefix := cmp.Or(c.opts.Republished, c.names.Republished(info.Config.RePublish))
-	c.consumes.Store(prefix == "")
-	return prefix
+	return cmp.Or(c.opts.Republished, c.names.Republished(info.Config.RePublish))
 }
 
 // becomes reports whether the stream of the next plan is another one, and

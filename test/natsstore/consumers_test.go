@@ -292,3 +292,31 @@ func TestWatchIsCostlyWhereTheBucketDoesNotRepublish(t *testing.T) {
 		}
 	}
 }
+
+// Of a user who may not read the configuration, the rights show it.
+func TestWatchIsCostlyWhereTheUserMayOnlyMakeConsumers(t *testing.T) {
+	t.Parallel()
+	learn := map[string]func(*testing.T, *natsstore.Store){
+		"check": func(t *testing.T, s *natsstore.Store) {
+			t.Helper()
+			if _, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second, Key: "g"}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"watch": func(t *testing.T, s *natsstore.Store) { t.Helper(); listen(t, s, "g") },
+	}
+	for name, publish := range map[string][]string{
+		"consumers": {mayMake, mayRead, "$KV.b.g"}, "republished": {mayRead, "$KV.b.g"},
+	} {
+		for by, learn := range learn {
+			t.Run(name+", "+by, func(t *testing.T) {
+				t.Parallel()
+				s, _ := restricted(t, name == "consumers", publish, nil)
+				learn(t, s)
+				if got := s.CostlyWatch(); got != (name == "consumers") {
+					t.Errorf("costly: %v", got)
+				}
+			})
+		}
+	}
+}
