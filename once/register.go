@@ -77,7 +77,7 @@ func (r *Register) Note(ctx context.Context, term uint64) (by *inspect.Run, err 
 // this one, or writes it. Each write is a compare-and-swap, since the leader
 // before may be frozen within its own call.
 func (r *Register) note(ctx context.Context, term uint64) (by *inspect.Run, err error) {
-	if r.ahead(ctx) {
+	if r.ahead(ctx, term) {
 		return nil, ErrClockAhead
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
@@ -198,11 +198,12 @@ func (r *Register) credible(ctx context.Context, e store.Entry, run inspect.Run)
 }
 
 // ahead reports whether this host's clock is too far ahead of the clock by which
-// the server has stored the host's claim. A difference of one period is allowed:
-// hosts whose clocks are apart by less exclude one another.
-func (r *Register) ahead(ctx context.Context) bool {
-	at, _, known := r.storedAt(ctx, r.Group)
-	return known && r.Period.Begin.After(at.Add(r.length()))
+// the server has stored the host's claim, whose revision is the term's number,
+// or a later renewal. A difference of one period is allowed: hosts whose clocks
+// are apart by less exclude one another.
+func (r *Register) ahead(ctx context.Context, term uint64) bool {
+	at, revision, known := r.storedAt(ctx, r.Group)
+	return known && revision >= term && r.Period.Begin.After(at.Add(r.length()))
 }
 
 func (r *Register) length() time.Duration { return r.Period.End.Sub(r.Period.Begin) }

@@ -63,19 +63,29 @@ func TestNoteOfThePeriodOrALaterOneCounts(t *testing.T) {
 	}
 }
 
-// Hosts whose clocks are apart by less than a period exclude one another.
+// Hosts whose clocks are apart by less than a period exclude one another. An
+// entry that is older than the claim comes from a copy that lags, and shows
+// nothing of the clocks.
 func TestHostThatIsMoreThanAPeriodAheadNotesNothing(t *testing.T) {
+	const term = 7
 	begin := time.UnixMilli(600_000)
-	for server, want := range map[int64]error{600_000: nil, 540_000: nil, 539_999: once.ErrClockAhead, 999_000: nil} {
-		s := &clocked{Store: memstore.New(), at: time.UnixMilli(server)}
+	type answer struct {
+		server   int64
+		revision uint64
+	}
+	for a, want := range map[answer]error{
+		{600_000, term}: nil, {540_000, term}: nil, {999_000, term}: nil,
+		{539_999, term}: once.ErrClockAhead, {539_999, term + 1}: once.ErrClockAhead, {539_999, term - 1}: nil,
+	} {
+		s := &clocked{Store: memstore.New(), at: time.UnixMilli(a.server), revision: a.revision}
 		r := registerOf(s, begin)
 		r.StoredAt = s.StoredAt
-		_, err := r.Note(t.Context(), 7)
+		_, err := r.Note(t.Context(), term)
 		if !errors.Is(err, want) {
-			t.Errorf("a server whose clock is at %d: error %v, want %v", server, err, want)
+			t.Errorf("stored at %+v: error %v, want %v", a, err, want)
 		}
 		if e, err := s.Get(t.Context(), inspect.RanKey("g")); (e.Revision == 0) != (want != nil) || err != nil {
-			t.Errorf("a server whose clock is at %d: entry %+v, error %v", server, e, err)
+			t.Errorf("stored at %+v: entry %+v, error %v", a, e, err)
 		}
 	}
 }
