@@ -114,7 +114,7 @@ func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
 		return nil
 	}
 	for _, key := range append([]string{req.Key}, req.Reads...) {
-		_, err := s.readUntil(ctx, key, func(context.Context, store.Entry) bool { return true })
+		_, err := s.readUntil(ctx, key, s.read, func(context.Context, store.Entry) bool { return true })
 		if errors.Is(err, store.ErrPermanent) {
 			return err
 		}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
@@ -43,25 +40,6 @@ func (c *client) readRequest(key string) readRequest {
 		return readRequest{subject: c.names.MessageGet(), body: c.names.MessageRequest(key), decode: wire.MessageAnswer}
 	}
 	return readRequest{subject: c.names.Direct(key), decode: c.names.DirectAnswer}
-}
-
-// storedAt is Store.StoredAt.
-func (c *client) storedAt(ctx context.Context, key string) (at time.Time, revision uint64, err error) {
-	subject := c.names.Direct(key)
-	m, before, err := c.ask(ctx, subject, nil)
-	if err != nil {
-		if err = c.readError(ctx, before, subject, err); c.noDirect.Load() { // which the failure may have shown
-			return time.Time{}, 0, nil
-		}
-		return time.Time{}, 0, err
-	}
-	at, err = time.Parse(time.RFC3339Nano, wire.Appended(m.Header, jetstream.TimeStampHeaer))
-	if err != nil {
-		return time.Time{}, 0, nil //nolint:nilerr // not an answer with a time in it, which is not known then
-	}
-	// Without the header it is 0, the revision of nothing.
-	revision, _ = strconv.ParseUint(wire.Appended(m.Header, jetstream.SequenceHeader), 10, 64)
-	return at.UTC(), revision, nil
 }
 
 func (c *client) readBy(ctx context.Context, r readRequest, key string) (store.Entry, error) {

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/writes"
 )
 
@@ -78,18 +80,26 @@ func (s *Store) Close() {
 // a bucket that refuses direct gets it reads by STREAM.MSG.GET, for which the
 // user then needs permission (it covers all keys).
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
-	return s.get(ctx, key)
+	return s.get(ctx, key, s.read)
 }
 
 // StoredAt returns when the server stored the present entry of a key, by the
 // server's clock, and the entry's revision. The zero time means that the time is
 // unknown: the key has no entry, or the bucket refuses direct gets. It needs the
-// right of Get; ctx bounds the call, and without a deadline [Options.Timeout]
-// does. Errors are those of Get.
+// right of Get, believes the same answers, and returns the same errors.
 func (s *Store) StoredAt(ctx context.Context, key string) (at time.Time, revision uint64, err error) {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	return s.storedAt(ctx, key)
+	r := readRequest{subject: s.names.Direct(key), decode: func(key string, answer *nats.Msg) (store.Entry, error) {
+		at, _ = time.Parse(time.RFC3339Nano, wire.Appended(answer.Header, jetstream.TimeStampHeaer)) // zero in an answer without an entry
+		return s.names.DirectAnswer(key, answer)
+	}}
+	e, err := s.get(ctx, key, func(ctx context.Context, key string) (store.Entry, error) { return s.readBy(ctx, r, key) })
+	switch {
+	case err == nil:
+		return at.UTC(), e.Revision, nil
+	case store.Classify(err) == store.Transient && s.noDirect.Load(): // which the failure may have shown
+		return time.Time{}, 0, nil
+	}
+	return time.Time{}, 0, err
 }
 
 // CostlyWatch reports whether the server keeps a consumer for each watched key,

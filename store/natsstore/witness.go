@@ -48,18 +48,21 @@ func (c *client) mirrored(stream string) string {
 		stream, c.names.Bucket, stream, stream, c.names.Stream)
 }
 
+// A reader reads a key once.
+type reader = func(ctx context.Context, key string) (store.Entry, error)
+
 // get reads a key by a direct get, which any replica and any mirror answers. An
 // answer of another stream counts as none, and so does one that shows less than
 // is known, or nothing, if the stream's leader contradicts it.
-func (c *client) get(ctx context.Context, key string) (store.Entry, error) {
+func (c *client) get(ctx context.Context, key string, read reader) (store.Entry, error) {
 	alone := 0
-	return c.readUntil(ctx, key, func(ctx context.Context, e store.Entry) bool {
+	return c.readUntil(ctx, key, read, func(ctx context.Context, e store.Entry) bool {
 		return e.Revision >= max(c.known.least(key), 1) || c.noDirect.Load() || c.confirmed(ctx, e, &alone)
 	})
 }
 
 // readUntil reads a key until the stream itself answers what is believed.
-func (c *client) readUntil(ctx context.Context, key string, believed func(context.Context, store.Entry) bool) (store.Entry, error) {
+func (c *client) readUntil(ctx context.Context, key string, read reader, believed func(context.Context, store.Entry) bool) (store.Entry, error) {
 	if !store.ValidKey(key) {
 		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
 	}
@@ -67,7 +70,7 @@ func (c *client) readUntil(ctx context.Context, key string, believed func(contex
 	defer cancel()
 	pace := backoff.Policy{Initial: time.Millisecond, Max: 32 * time.Millisecond}
 	for n := 1; ; n++ {
-		e, err := c.read(ctx, key)
+		e, err := read(ctx, key)
 		switch _, copied := errors.AsType[wire.CopyError](err); {
 		case err == nil && believed(ctx, e):
 			return e, nil

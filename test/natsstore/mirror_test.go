@@ -95,6 +95,11 @@ func TestMirrorThatDroppedARecordIsIgnored(t *testing.T) {
 			stop()
 		}
 	}
+	for range 50 {
+		if at, revision, err := s.StoredAt(natslab.Within(t), "g"); err != nil || revision != rev || at.IsZero() {
+			t.Fatalf("StoredAt: %v, revision %d, %v; want revision %d", at, revision, err, rev)
+		}
+	}
 	// A missing key is still reported as missing.
 	if e, err := s.Get(natslab.Within(t), "none"); err != nil || e.Revision != 0 {
 		t.Errorf("a key that was never written: %+v, %v", e, err)
@@ -144,6 +149,9 @@ func TestBucketThatNeverAnswersItselfIsRefused(t *testing.T) {
 	trial.Outcome(t, err, store.Permanent, "never answers", "nats stream rm m", "--source KV_b")
 	if _, err := s.Get(natslab.Within(t), "g"); store.Classify(err) != store.Transient {
 		t.Errorf("Get: %v", err)
+	}
+	if at, revision, err := s.StoredAt(natslab.Within(t), "g"); store.Classify(err) != store.Transient {
+		t.Errorf("StoredAt: %v, revision %d, %v", at, revision, err)
 	}
 }
 

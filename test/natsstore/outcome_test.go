@@ -49,6 +49,10 @@ func TestArgumentsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 		if !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("not ErrInvalid: %v", err)
 		}
+		_, _, err = s.StoredAt(natslab.Within(t), "a.>")
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("not ErrInvalid: %v", err)
+		}
 		_, err = s.Watch(natslab.Within(t), []string{"*"}, func(store.Entry) {})
 		if !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("not ErrInvalid: %v", err)
