@@ -203,7 +203,7 @@ func (s *Store) awaitBeginning(ctx context.Context, h *hub, w *subscription) err
 		case <-h.loop.Quit():
 			return fmt.Errorf("%w: watching bucket %q: the store or the watch was closed", store.ErrPermanent, s.names.Bucket)
 		case <-ctx.Done():
-			return s.noBeginning(ctx, h)
+			return s.noBeginning(ctx, h, w)
 		case <-look.C:
 			if err := s.checkRights(ctx, h, w); err != nil {
 				return err
@@ -255,9 +255,9 @@ func (s *Store) tryAll(ctx context.Context, reported error, h *hub, w *subscript
 
 // noBeginning explains a watch that did not begin in time, by why a request of
 // the loop failed last, since nobody else saw that, and by what the connection
-// reported last. The server does not name the subscription that was one too
-// many.
-func (s *Store) noBeginning(ctx context.Context, h *hub) error {
+// has reported since the watch began. The server does not name the subscription
+// that was one too many, and each report of that is the same value.
+func (s *Store) noBeginning(ctx context.Context, h *hub, w *subscription) error {
 	h.loop.Lock()
 	cause := h.lastErr
 	h.loop.Unlock()
@@ -268,8 +268,11 @@ func (s *Store) noBeginning(ctx context.Context, h *hub) error {
 		return fmt.Errorf("watching bucket %q: %w", s.names.Bucket, s.diagnose(late, errors.Join(context.Cause(ctx), cause)))
 	}
 	reported := s.nc.LastError()
-	if errors.Is(reported, nats.ErrMaxSubscriptionsExceeded) {
+	switch {
+	case errors.Is(reported, nats.ErrMaxSubscriptionsExceeded):
 		reported = fmt.Errorf("%w (max_subscriptions)", reported)
+	case reported == w.reported: //nolint:errorlint // an equal error in another value is a new report
+		reported = nil
 	}
 	return fmt.Errorf("%w: watching bucket %q: %w", store.ErrTransient, s.names.Bucket, errors.Join(context.Cause(ctx), cause, reported))
 }

@@ -297,6 +297,25 @@ func TestDeniedReplyLeavesTheInboxAllowed(t *testing.T) {
 	trial.Outcome(t, err, store.Transient)
 }
 
+// Nor is an old denial named as the reason why a watch did not begin in time.
+func TestDenialBeforeAWatchIsNotItsReason(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{mayRead}, nil)))
+	proxy := natslab.NewRelay(t, srv.Addr())
+	nc := natslab.Connect(t, proxy.URL(), nats.UserInfo("c", "c"))
+	if err := reply(nc); err != nil {
+		t.Fatal(err)
+	}
+	denied(t, nc)
+	proxy.Hold(natslab.ToServer, natslab.ToClient)
+	s := open(t, nc, "b", natsstore.Options{Republished: "leader.b."})
+	_, err := s.Watch(brief(t), []string{"g"}, func(store.Entry) {})
+	trial.Outcome(t, err, store.Transient)
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		t.Errorf("the denial of a reply is named: %v", err)
+	}
+}
+
 // reply answers a request, to an inbox like the connection's own inboxes.
 func reply(nc *nats.Conn) error { return nc.Publish(nc.NewInbox(), nil) }
 
