@@ -64,7 +64,7 @@ func parse(u *url.URL) (settings, error) {
 	q := base.Parameters(u)
 	set.region, set.endpoint, set.profile = q.Text("region"), q.Endpoint("endpoint"), q.Text("profile")
 	set.pathStyle, set.Create = q.Bool("path_style"), q.Bool("create")
-	if !u.Query().Has("path_style") {
+	if u.Query().Get("path_style") == "" {
 		set.pathStyle = set.endpoint != ""
 	}
 	if _, has := u.User.Password(); u.User != nil && !has {
