@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // The words of a record's first line.
@@ -112,8 +113,5 @@ func decodeName(name string) (key string, ok bool) {
 
 // listName returns how the names begin of all keys that may match the pattern.
 func listName(pattern string) string {
-	if i := strings.IndexAny(pattern, "*>"); i >= 0 {
-		pattern = pattern[:i]
-	}
-	return encodeName(pattern)
+	return encodeName(base.Literal(pattern))
 }

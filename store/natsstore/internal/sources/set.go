@@ -189,14 +189,6 @@ func (s *Set) Remove(key string) {
 	}
 }
 
-// Subject is where the key's source listens, or "" if it has none.
-func (s *Set) Subject(key string) string {
-	if f := s.byKey[key]; f != nil {
-		return f.Subject()
-	}
-	return ""
-}
-
 // Brings reports whether the key's writes are brought, as far as anyone knows.
 func (s *Set) Brings(key string) bool {
 	f := s.byKey[key]
