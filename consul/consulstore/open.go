@@ -107,35 +107,30 @@ func configOf(u *url.URL) (*api.Config, error) {
 		}
 		config.Token, config.TokenFile = token, ""
 	}
-	query := u.Query()
-	secure := strings.EqualFold(u.Scheme, "consuls")
-	for name := range query {
-		switch name {
-		case "dc":
-		case "ca", "cert", "key":
-			secure = true
-		default:
-			return nil, fmt.Errorf("the parameter %q is unknown; known are dc, ca, cert and key", name)
-		}
-	}
-	config.Datacenter = query.Get("dc")
+	q := base.Parameters(u)
 	config.Scheme = "http"
-	if secure {
+	// By TLS also with an empty one: a variable of a script may be.
+	if strings.EqualFold(u.Scheme, "consuls") || q.Has("ca") || q.Has("cert") || q.Has("key") {
 		config.Scheme = "https"
 	}
-	return config, secured(config, query)
+	config.Datacenter = q.Text("dc")
+	files := tlsfiles.Files{CA: q.Text("ca"), Cert: q.Text("cert"), Key: q.Text("key")}
+	if err := q.Fault(); err != nil {
+		return nil, err
+	}
+	return config, secured(config, files)
 }
 
-// secured puts the files of the query into the configuration, and reads them.
-func secured(config *api.Config, query url.Values) error {
-	if query.Get("ca") != "" {
-		config.TLSConfig.CAFile = query.Get("ca")
+// secured puts the files of the URL into the configuration, and reads them.
+func secured(config *api.Config, of tlsfiles.Files) error {
+	if of.CA != "" {
+		config.TLSConfig.CAFile = of.CA
 	}
-	if (query.Get("cert") == "") != (query.Get("key") == "") {
+	if (of.Cert == "") != (of.Key == "") {
 		return errors.New("of the parameters cert and key one is missing")
 	}
-	if query.Get("cert") != "" {
-		config.TLSConfig.CertFile, config.TLSConfig.KeyFile = query.Get("cert"), query.Get("key")
+	if of.Cert != "" {
+		config.TLSConfig.CertFile, config.TLSConfig.KeyFile = of.Cert, of.Key
 	}
 	if config.Scheme != "https" {
 		return nil

@@ -27,3 +27,12 @@ func TestCertificatesAreReadAtEachHandshake(t *testing.T) {
 		}
 	})
 }
+
+// A script may leave the variable empty that names the file.
+func TestEmptyFileOfTheURLKeepsTLS(t *testing.T) {
+	t.Parallel()
+	config, err := ClientConfig(&url.URL{Scheme: "consul", Host: "a", RawQuery: "ca="})
+	if err != nil || config.Scheme != "https" {
+		t.Errorf("scheme %q, %v", config.Scheme, err)
+	}
+}

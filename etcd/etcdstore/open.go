@@ -119,20 +119,16 @@ func configOf(u *url.URL) (clientv3.Config, error) {
 	if u.Host == "" {
 		return config, errors.New("it names no host: " + form)
 	}
-	query := u.Query()
-	secure := strings.EqualFold(u.Scheme, "etcds")
-	for name := range query {
-		switch name {
-		case "ca", "cert", "key":
-			secure = true
-		default:
-			return config, fmt.Errorf("the parameter %q is unknown; known are ca, cert and key", name)
-		}
+	q := base.Parameters(u)
+	// By TLS also with an empty one: a variable of a script may be.
+	secure := strings.EqualFold(u.Scheme, "etcds") || q.Has("ca") || q.Has("cert") || q.Has("key")
+	files := tlsfiles.Files{CA: q.Text("ca"), Cert: q.Text("cert"), Key: q.Text("key")}
+	err := q.Fault()
+	if err != nil {
+		return config, err
 	}
 	scheme := "http"
 	if secure {
-		var err error
-		files := tlsfiles.Files{CA: query.Get("ca"), Cert: query.Get("cert"), Key: query.Get("key")}
 		if config.TLS, err = files.Config(nil); err != nil {
 			return config, err
 		}

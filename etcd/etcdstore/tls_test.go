@@ -30,3 +30,12 @@ func TestCertificatesAreReadAtEachHandshake(t *testing.T) {
 		}
 	})
 }
+
+// A script may leave the variable empty that names the file.
+func TestEmptyFileOfTheURLKeepsTLS(t *testing.T) {
+	t.Parallel()
+	config, err := ClientConfig(&url.URL{Scheme: "etcd", Host: "a", RawQuery: "ca="})
+	if err != nil || config.TLS == nil {
+		t.Errorf("TLS %v, %v", config.TLS, err)
+	}
+}

@@ -176,7 +176,7 @@ func TestNewListsAllFaults(t *testing.T) {
 }
 
 func TestQueryNamesParameterValueAndRule(t *testing.T) {
-	u, err := url.Parse("x://h?a=1&e=http://h:1&b=true&n=7&d=3s&bad=maybe&worse=y&odd=ftp://u:secret@h&left=1")
+	u, err := url.Parse("x://h?a=1&e=http://h:1&b=true&n=7&d=3s&bad=maybe&worse=y&twice=a&twice=b&odd=ftp://u:secret@h&left=1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,8 +190,12 @@ func TestQueryNamesParameterValueAndRule(t *testing.T) {
 	q.Bool("bad")
 	q.Duration("worse")
 	q.Endpoint("odd")
+	if !q.Has("twice") || q.Has("never") {
+		t.Error("Has misreports a parameter")
+	}
+	q.Text("twice")
 	err = q.Done()
-	for _, want := range []string{`bad="maybe": must be true or false`, `worse="y": must be a duration`, "odd: must be a URL with http or https", `the parameter "left" is unknown; known are a, e, b, n, d`} {
+	for _, want := range []string{`bad="maybe": must be true or false`, `worse="y": must be a duration`, "odd: must be a URL with http or https", "twice: must be set once", `the parameter "left" is unknown; known are a, e, b, n, d`} {
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want ErrInvalid with %s", err, want)
 		}

@@ -51,9 +51,16 @@ type Query struct {
 // Parameters returns the query of the URL.
 func Parameters(u *url.URL) *Query { return &Query{rest: u.Query()} }
 
+// Has reports whether the query has a parameter, even an empty one, that was
+// not taken yet.
+func (q *Query) Has(name string) bool { return q.rest.Has(name) }
+
 // Text takes a parameter out of the query.
 func (q *Query) Text(name string) string {
 	text := q.rest.Get(name)
+	if len(q.rest[name]) > 1 {
+		q.faults = append(q.faults, fmt.Errorf("%s: must be set once", name))
+	}
 	q.rest.Del(name)
 	q.known = append(q.known, name)
 	return text
@@ -107,9 +114,17 @@ func (q *Query) Rest() (url.Values, error) {
 // Done returns the faults of the parameters as an error of class
 // [store.ErrInvalid]. A parameter that was not taken is one.
 func (q *Query) Done() error {
+	if err := q.Fault(); err != nil {
+		return InvalidURL(err)
+	}
+	return nil
+}
+
+// Fault is Done for a URL that may name another thing than a store: its error
+// has no class.
+func (q *Query) Fault() error {
 	for name := range q.rest {
 		q.faults = append(q.faults, fmt.Errorf("the parameter %q is unknown; known are %s", name, strings.Join(q.known, ", ")))
 	}
-	_, err := q.Rest()
-	return err
+	return errors.Join(q.faults...)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/base"
 )
 
 // Driver opens buckets by URLs such as nats://USER:PASSWORD@HOST:4222/BUCKET,
@@ -42,9 +42,9 @@ func (o opened) Close() error {
 }
 
 func openURL(ctx context.Context, u *url.URL) (store.Opened, error) {
-	opts, creds, err := optionsOf(u.Query())
+	opts, creds, err := optionsOf(u)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+		return nil, err
 	}
 	// The path and the query are ours. The client library gets what is left,
 	// which is a server.
@@ -96,31 +96,16 @@ func connect(ctx context.Context, server, creds string) (*nats.Conn, error) {
 }
 
 // optionsOf reads the options in a URL's query.
-func optionsOf(query url.Values) (opts Options, creds string, err error) {
-	create, replicas := false, 0
-	for name, values := range query {
-		value := values[len(values)-1]
-		switch name {
-		case "domain":
-			opts.Domain = value
-		case "creds":
-			creds = value
-		case "create":
-			create, err = strconv.ParseBool(value)
-		case "replicas":
-			replicas, err = strconv.Atoi(value)
-		default:
-			// Not ignored: otherwise a misspelt domain would open the bucket of
-			// the same name in another domain, which elects a separate leader.
-			err = errors.New("is unknown; known are domain, creds, create, replicas")
-		}
-		if err != nil {
-			return Options{}, "", fmt.Errorf("the URL's query: %s=%q: %w", name, value, err)
-		}
+func optionsOf(u *url.URL) (opts Options, creds string, err error) {
+	q := base.Parameters(u)
+	opts.Domain, creds = q.Text("domain"), q.Text("creds")
+	create, replicas := q.Bool("create"), q.Int("replicas")
+	if err := q.Done(); err != nil {
+		return Options{}, "", err
 	}
 	// An option without effect is a mistake of who wrote the URL.
 	if replicas != 0 && !create {
-		return Options{}, "", fmt.Errorf("the URL's query: replicas=%d: has no effect without create=true", replicas)
+		return Options{}, "", base.InvalidURL(fmt.Errorf("replicas=%d: has no effect without create=true", replicas))
 	}
 	if create {
 		opts.Create = &BucketConfig{Replicas: replicas}

@@ -53,8 +53,9 @@ func TestAURLThatOpensNothingIsRefused(t *testing.T) {
 	for path, want := range map[string]string{
 		"":                        `path ""`,
 		"/no.bucket":              `path "/no.bucket"`,
-		"/b?colour=blue":          `colour="blue": is unknown`,
+		"/b?colour=blue":          `"colour" is unknown`,
 		"/b?create=perhaps":       `create="perhaps"`,
+		"/b?domain=a&domain=b":    `domain: must be set once`,
 		"/b?replicas=3":           `replicas=3: has no effect without create=true`,
 		"/b?create=1&replicas=no": `replicas="no"`,
 	} {
