@@ -2,12 +2,10 @@ package k8sdiscovery
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"reflect"
 	"slices"
@@ -24,7 +22,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/discovery"
-	"github.com/seed-ff2cb582/leader/store/tlsfiles"
+	"github.com/seed-ff2cb582/leader/kubernetes/internal/transport"
 )
 
 // Options are the settings of an [Announcer].
@@ -75,13 +73,6 @@ type Announcer struct {
 
 var _ discovery.Watcher = (*Announcer)(nil)
 
-// The times after which a connection is given up on which nothing comes in any
-// more. client-go's own waits for 45 s.
-const (
-	pingAfter   = 5 * time.Second
-	pingTimeout = 3 * time.Second
-)
-
 // New returns an announcer with its own connections, which Close closes.
 // Nothing is sent. The configuration is not changed; its rate limits, content
 // types, Timeout, Dial and Transport do not apply.
@@ -97,22 +88,11 @@ func New(config *rest.Config, opts Options) (*Announcer, error) {
 	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	own.QPS, own.RateLimiter = -1, nil
 	own.WarningHandler, own.WarningHandlerWithContext = rest.NoWarnings{}, nil
-	secure, err := rest.TLSConfigFor(own)
+	connections, err := transport.New(own)
 	if err != nil {
 		return nil, fmt.Errorf("k8sdiscovery: config: %w", err)
 	}
-	proxy := http.ProxyFromEnvironment
-	if own.Proxy != nil {
-		proxy = own.Proxy
-	}
-	transport := &http.Transport{
-		Proxy: proxy, TLSClientConfig: secure, // through a proxy
-		DialTLSContext:      tlsfiles.Dial(func() (*tls.Config, error) { return rest.TLSConfigFor(rest.CopyConfig(own)) }, "h2", "http/1.1"),
-		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
-		DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, ForceAttemptHTTP2: true,
-		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-	}
-	wrapped, err := rest.HTTPWrappersForConfig(own, transport)
+	wrapped, err := rest.HTTPWrappersForConfig(own, connections)
 	if err != nil {
 		return nil, fmt.Errorf("k8sdiscovery: config: %w", err)
 	}
@@ -120,7 +100,7 @@ func New(config *rest.Config, opts Options) (*Announcer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("k8sdiscovery: config: %w", err)
 	}
-	return &Announcer{client: client, close: transport.CloseIdleConnections, opts: opts}, nil
+	return &Announcer{client: client, close: connections.CloseIdleConnections, opts: opts}, nil
 }
 
 // Close closes the announcer's connections. Call it after Keep has returned.

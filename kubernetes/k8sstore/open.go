@@ -2,14 +2,11 @@ package k8sstore
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,9 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/seed-ff2cb582/leader/kubernetes/internal/transport"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/base"
-	"github.com/seed-ff2cb582/leader/store/tlsfiles"
 )
 
 const form = "k8s://[NAMESPACE][/PREFIX][?context=NAME&kubeconfig=FILE]"
@@ -78,19 +75,18 @@ func ClientConfig(u *url.URL) (config *rest.Config, namespace string, err error)
 // configOf is the client's configuration and the store's options by a URL.
 func configOf(u *url.URL) (*rest.Config, Options, error) {
 	var opts Options
-	query := u.Query()
-	for name := range query {
-		if name != "context" && name != "kubeconfig" {
-			return nil, opts, fmt.Errorf("the parameter %q is unknown; known are context and kubeconfig", name)
-		}
+	q := base.Parameters(u)
+	kubeconfig, kubecontext := q.Text("kubeconfig"), q.Text("context")
+	if err := q.Fault(); err != nil {
+		return nil, opts, err
 	}
 	if u.User != nil || u.Port() != "" {
 		return nil, opts, errors.New("it names a namespace, and the kubeconfig names the API server and its user: " + form)
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.WarnIfAllMissing = false
-	rules.ExplicitPath = query.Get("kubeconfig")
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: query.Get("context")})
+	rules.ExplicitPath = kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext})
 	config, err := loader.ClientConfig()
 	if err != nil {
 		return nil, opts, fmt.Errorf("no way to an API server: %w", err)
@@ -103,13 +99,6 @@ func configOf(u *url.URL) (*rest.Config, Options, error) {
 	}
 	return config, opts, nil
 }
-
-// The times after which connections of our own are given up on which nothing
-// comes in any more. client-go's own waits for 45 s.
-const (
-	pingAfter   = 5 * time.Second
-	pingTimeout = 3 * time.Second
-)
 
 // NewForConfig returns a store with its own connections, which Close closes.
 // Nothing is sent. The configuration is not changed; its rate limits, content
@@ -130,11 +119,11 @@ func NewForConfig(config *rest.Config, opts Options) (*Store, error) {
 	own.ContentType = runtime.ContentTypeProtobuf
 	own.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	own.WarningHandler, own.WarningHandlerWithContext = rest.NoWarnings{}, nil
-	transport, err := transportOf(own)
+	connections, err := transport.New(own)
 	if err != nil {
 		return nil, fmt.Errorf("k8sstore: config: %w", err)
 	}
-	wrapped, err := rest.HTTPWrappersForConfig(own, transport)
+	wrapped, err := rest.HTTPWrappersForConfig(own, connections)
 	if err != nil {
 		return nil, fmt.Errorf("k8sstore: config: %w", err)
 	}
@@ -143,28 +132,7 @@ func NewForConfig(config *rest.Config, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("k8sstore: config: %w", err)
 	}
 	return newStore(client, opts, func() error {
-		transport.CloseIdleConnections()
+		connections.CloseIdleConnections()
 		return nil
 	})
-}
-
-// transportOf is a transport like client-go's, whose connections are looked
-// after more often.
-func transportOf(config *rest.Config) (*http.Transport, error) {
-	secure, err := rest.TLSConfigFor(config)
-	if err != nil {
-		return nil, err
-	}
-	proxy := http.ProxyFromEnvironment
-	if config.Proxy != nil {
-		proxy = config.Proxy
-	}
-	return &http.Transport{
-		Proxy: proxy, TLSClientConfig: secure, // through a proxy
-		DialTLSContext:      tlsfiles.Dial(func() (*tls.Config, error) { return rest.TLSConfigFor(rest.CopyConfig(config)) }, "h2", "http/1.1"),
-		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
-		DialContext:       (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		ForceAttemptHTTP2: true,
-		HTTP2:             &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-	}, nil
 }
