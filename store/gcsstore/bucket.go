@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/storage/v1"
@@ -31,7 +30,7 @@ func (b *bucket) Read(ctx context.Context, name string) (objects.Object, error) 
 	if answer := answerOf(err); answer != nil && answer.Code == http.StatusNotFound {
 		// Or the bucket is missing: the answer has the same code. Check and
 		// each write report a missing bucket.
-		return objects.Object{Now: date(answer.Header)}, nil
+		return objects.Object{Now: objects.Date(answer.Header)}, nil
 	}
 	if err != nil {
 		return objects.Object{}, b.explain(classifyRead(err), err)
@@ -45,23 +44,8 @@ func (b *bucket) Read(ctx context.Context, name string) (objects.Object, error) 
 	if tag == "" {
 		return objects.Object{}, fmt.Errorf("%w: bucket %s: the answer contains no generation, without which no write is safe", store.ErrPermanent, b.name)
 	}
-	return objects.Object{Content: content, Tag: tag, Now: date(res.Header)}, nil
+	return objects.Object{Content: content, Tag: tag, Now: objects.Date(res.Header)}, nil
 }
-
-// date reads the server's clock from an answer.
-func date(h http.Header) time.Time {
-	at, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		return time.Time{}
-	}
-	return at
-}
-
-// The headers of a record: people see text, and no cache keeps it.
-const (
-	contentType  = "text/plain; charset=utf-8"
-	cacheControl = "no-store"
-)
 
 // Write implements [objects.Bucket]. The call sends once: by default the client
 // library repeats a request only for uploads in chunks.
@@ -74,8 +58,8 @@ func (b *bucket) Write(ctx context.Context, name string, content []byte, tag str
 		}
 	}
 	var way objects.Passage
-	o, err := b.service.Objects.Insert(b.name, &storage.Object{Name: name, ContentType: contentType, CacheControl: cacheControl}).
-		Media(bytes.NewReader(content), googleapi.ContentType(contentType), googleapi.ChunkSize(0)).
+	o, err := b.service.Objects.Insert(b.name, &storage.Object{Name: name, ContentType: objects.ContentType, CacheControl: objects.CacheControl}).
+		Media(bytes.NewReader(content), googleapi.ContentType(objects.ContentType), googleapi.ChunkSize(0)).
 		IfGenerationMatch(generation).Fields("generation").Context(way.Watch(ctx)).Do()
 	if err != nil {
 		return "", b.explain(classifyWrite(err, &way), err)

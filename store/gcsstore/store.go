@@ -172,7 +172,7 @@ func (s *Store) look(ctx context.Context, req store.CheckRequest, r *store.Repor
 		r.Warnings = append(r.Warnings, fmt.Sprintf("Bucket %s keeps what is replaced for %v, and so each renewal: switch soft deletion off.", s.bucket.name, time.Duration(p.RetentionDurationSeconds)*time.Second))
 	}
 	made, err := time.Parse(time.RFC3339, b.TimeCreated)
-	if now := date(b.Header); err == nil && !now.IsZero() {
+	if now := objects.Date(b.Header); err == nil && !now.IsZero() {
 		r.Age = max(now.Sub(made), 1)
 	}
 	return nil

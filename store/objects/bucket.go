@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -48,6 +49,22 @@ type Object struct {
 type Listed struct {
 	Name string // the prefix included
 	Tag  string // empty means that it is not known
+}
+
+// The headers of an object: people see text, and no cache keeps it.
+const (
+	ContentType  = "text/plain; charset=utf-8"
+	CacheControl = "no-store"
+)
+
+// Date returns the system's clock by the headers of an answer, for [Object], or
+// zero.
+func Date(h http.Header) time.Time {
+	at, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 // ReadContent reads what an object contains, and refuses one that is larger

@@ -6,7 +6,6 @@ import (
 	"crypto/md5" //nolint:gosec // S3's ETags are made of it
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -94,24 +93,14 @@ func date(err error) time.Time {
 	if !ok || answer.Response == nil {
 		return time.Time{}
 	}
-	at, err := http.ParseTime(answer.Response.Header.Get("Date"))
-	if err != nil {
-		return time.Time{}
-	}
-	return at
+	return objects.Date(answer.Response.Header)
 }
-
-// The headers of a record: people see text, and no cache keeps it.
-const (
-	contentType  = "text/plain; charset=utf-8"
-	cacheControl = "no-store"
-)
 
 // Write implements [objects.Bucket].
 func (b *bucket) Write(ctx context.Context, name string, content []byte, tag string) (string, error) {
 	in := &s3.PutObjectInput{
 		Bucket: &b.name, Key: &name, Body: bytes.NewReader(content),
-		ContentType: aws.String(contentType), CacheControl: aws.String(cacheControl),
+		ContentType: aws.String(objects.ContentType), CacheControl: aws.String(objects.CacheControl),
 	}
 	if tag == "" {
 		in.IfNoneMatch = aws.String("*")
