@@ -64,15 +64,7 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	if err != nil {
 		return nil, base.InvalidURL(err)
 	}
-	ctx, cancel, err := base.Begin(ctx, s.Store)
-	if err == nil {
-		defer cancel()
-		err = s.hasLeader(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return base.Reached(ctx, s, s.Store, s.hasLeader)
 }
 
 // ClientConfig is a client's configuration by a URL of [Driver], whose path it

@@ -66,15 +66,10 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	ctx, cancel, err := base.Begin(ctx, s.Store)
-	if err == nil {
-		defer cancel()
-		_, err = s.members(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return base.Reached(ctx, s, s.Store, func(ctx context.Context) error {
+		_, err := s.members(ctx)
+		return err
+	})
 }
 
 // connect makes a client. A client with a user logs in immediately, until ctx

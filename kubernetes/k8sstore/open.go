@@ -52,15 +52,10 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	if err != nil {
 		return nil, base.InvalidURL(err)
 	}
-	ctx, cancel, err := base.Begin(ctx, s.Store)
-	if err == nil {
-		defer cancel()
-		_, err = source{s.client}.Read(ctx, nil)
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return base.Reached(ctx, s, s.Store, func(ctx context.Context) error {
+		_, err := source{s.client}.Read(ctx, nil)
+		return err
+	})
 }
 
 // ClientConfig is a client's configuration and the namespace by a URL of

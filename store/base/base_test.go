@@ -202,6 +202,22 @@ func TestQueryNamesParameterValueAndRule(t *testing.T) {
 	}
 }
 
+func TestStoreThatDoesNotAnswerIsClosed(t *testing.T) {
+	fails := errors.New("no server")
+	for _, want := range []error{nil, fails} {
+		s, _ := newStore(t, base.Options{})
+		got, err := base.Reached(t.Context(), s, s, func(ctx context.Context) error {
+			if _, has := ctx.Deadline(); !has {
+				t.Error("the call has no deadline")
+			}
+			return want
+		})
+		if closed := s.ConnState() == store.Closed; !errors.Is(err, want) || (got != nil) != (want == nil) || closed != (want != nil) {
+			t.Errorf("got %v, %v, closed %v; want %v", got, err, closed, want)
+		}
+	}
+}
+
 func TestOpenChecksTheType(t *testing.T) {
 	s, _ := newStore(t, base.Options{})
 	fails := errors.New("no server")

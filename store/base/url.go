@@ -35,6 +35,21 @@ func Open[S store.Opened](ctx context.Context, rawURL string, d store.Driver) (S
 	return s, err
 }
 
+// Reached returns an opened store if try, with the context of one call, returns
+// nil. Otherwise it closes the store, of which part is the [Store].
+func Reached[S store.Opened](ctx context.Context, s S, part *Store, try func(context.Context) error) (S, error) {
+	ctx, cancel, err := Begin(ctx, part)
+	if err == nil {
+		defer cancel()
+		err = try(ctx)
+	}
+	if err != nil {
+		var none S
+		return none, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
 // InvalidURL is the error of a URL that has a fault.
 func InvalidURL(fault error) error {
 	return fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, fault)

@@ -62,15 +62,12 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Disconnect(ctx))
 	}
-	ctx, cancel, err := base.Begin(ctx, s.Store)
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	defer cancel()
-	if _, err := s.hello(ctx); err != nil {
-		return nil, errors.Join(readError(ctx, "hello", err), s.Close())
-	}
-	return s, nil
+	return base.Reached(ctx, s, s.Store, func(ctx context.Context) error {
+		if _, err := s.hello(ctx); err != nil {
+			return readError(ctx, "hello", err)
+		}
+		return nil
+	})
 }
 
 // clientOptions are the client's by a URL.

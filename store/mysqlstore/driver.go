@@ -50,16 +50,13 @@ func open(ctx context.Context, u *url.URL) (*Store, error) {
 		_ = db.Close() // it has no connections yet
 		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
-	ctx, cancel, err := base.Begin(ctx, s.Store)
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	defer cancel()
-	conn, err := s.acquire(ctx)
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, conn.Close()
+	return base.Reached(ctx, s, s.Store, func(ctx context.Context) error {
+		conn, err := s.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
 }
 
 // parse reads a URL. It takes this package's parameters out of the query before

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -53,17 +52,13 @@ func open(ctx context.Context, u *url.URL) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
-	ctx, cancel, err := base.Begin(ctx, s.Store)
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	defer cancel()
-	conn, err := s.acquire(ctx)
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	conn.release()
-	return s, nil
+	return base.Reached(ctx, s, s.Store, func(ctx context.Context) error {
+		conn, err := s.acquire(ctx)
+		if err == nil {
+			conn.release()
+		}
+		return err
+	})
 }
 
 // configOf is the pool's configuration by a URL.

@@ -58,13 +58,11 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 		_ = rdb.Close()
 		return nil, base.InvalidURL(err)
 	}
-	ctx, cancel, err := base.Begin(ctx, s.Store)
-	if err == nil {
-		defer cancel()
-		_, err = source{s.client}.Read(ctx, nil)
-	}
+	s, err = base.Reached(ctx, s, s.Store, func(ctx context.Context) error {
+		_, err := source{s.client}.Read(ctx, nil)
+		return err
+	})
 	if err != nil {
-		_ = s.Close()
 		// A URL without a host means the client's default.
 		return nil, fmt.Errorf("redisstore: %s: %w", cmp.Or(u.Host, "localhost"), err)
 	}
