@@ -4,6 +4,7 @@ package programs_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -277,7 +278,9 @@ func (s *shell) run(b block, script string) {
 		s.t.Fatalf("line %d: the shell has ended: %v\n%s", b.line, err, strings.Join(s.log, "\n"))
 	}
 	wanted, ended := slices.Clone(b.prints), false
-	limit := natslab.Within(s.t)
+	// The block may build a server from nothing, on a machine that does more.
+	limit, cancel := context.WithTimeout(s.t.Context(), 4*natslab.Patience)
+	defer cancel()
 	for !ended || len(wanted) > 0 {
 		select {
 		case line, more := <-s.lines:
