@@ -3,6 +3,7 @@ package quorumstore_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,8 @@ type gate struct {
 	store.Store
 	cut      atomic.Bool
 	readonly atomic.Bool
+	flaky    atomic.Bool  // every other read fails
+	reads    atomic.Int64 // while it is flaky
 	delay    atomic.Int64
 	most     atomic.Int64  // the size of the largest value that is taken, if not 0
 	lost     atomic.Uint64 // the revision of writes that the member forgets at once; 0 if there are none
@@ -48,7 +51,7 @@ func (g *gate) pass(closed bool) error {
 }
 
 func (g *gate) Get(ctx context.Context, key string) (store.Entry, error) {
-	if err := g.pass(false); err != nil {
+	if err := g.pass(g.flaky.Load() && g.reads.Add(1)%2 == 0); err != nil {
 		return store.Entry{}, err
 	}
 	return g.Store.Get(ctx, key)
@@ -92,71 +95,167 @@ func (g *gate) reconnect() {
 	g.connection(store.Connected)
 }
 
-// A wiped member counts its revisions from the beginning. Others bring it to the
-// very revision that a process expects, over a value of which the process knows
-// nothing. The process must have found out that the member was made again, in
-// any of these ways; otherwise its write replaces that value, and one
-// acknowledged write is lost.
-func TestMemberThatWasMadeAgainIsReadBeforeItIsWritten(t *testing.T) {
-	read := func(key string) func(*testing.T, *quorumstore.Store, []*gate) {
-		return func(t *testing.T, s *quorumstore.Store, ways []*gate) {
-			// c answers first, so that its answer is taken in.
-			ways[0].delay.Store(int64(time.Millisecond))
-			ways[1].delay.Store(int64(time.Millisecond))
-			if _, err := s.Get(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
-			ways[0].delay.Store(0)
-			ways[1].delay.Store(0)
-		}
+// A scene is a wiped member, c, that counts its revisions from the beginning.
+// The process s expects a revision of it, and others are to bring c to this very
+// revision.
+type scene struct {
+	stores   []*memstore.Store
+	ways     []*gate // of s
+	watches  []*echo // at a and c
+	s        *quorumstore.Store
+	rev      uint64 // the version that s knows
+	expected store.Entry
+}
+
+// An echo is a gate whose watch reports what a test has it report.
+type echo struct {
+	*gate
+	mu      sync.Mutex
+	deliver func(store.Entry)
+}
+
+func (e *echo) Watch(_ context.Context, _ []string, deliver func(store.Entry)) (func(), error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.deliver = deliver
+	return func() {}, nil
+}
+
+func (e *echo) report(en store.Entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.deliver(en)
+}
+
+func newScene(t *testing.T) *scene {
+	sc := &scene{}
+	_, sc.stores = memories(3)
+	ways, members := gates(sc.stores)
+	sc.ways, sc.watches = ways, []*echo{{gate: ways[0]}, {gate: ways[2]}}
+	members[0].Store, members[2].Store = sc.watches[0], sc.watches[1]
+	sc.s = open(t, members)
+	if _, err := sc.s.CompareAndSwap(t.Context(), store.Write{Key: "other"}); err != nil {
+		t.Fatal(err)
 	}
-	for name, learn := range map[string]func(*testing.T, *quorumstore.Store, []*gate){
-		"a read of the key":        read("k"),
-		"a read of another key":    read("other"),
-		"a lost connection":        func(_ *testing.T, _ *quorumstore.Store, ways []*gate) { ways[2].reconnect() },
-		"half a minute of silence": func(*testing.T, *quorumstore.Store, []*gate) { time.Sleep(31 * time.Second) },
+	for i := range 6 {
+		sc.rev = write(t, sc.s, sc.rev, fmt.Sprint(i))
+		synctest.Wait()
+	}
+	sc.expected, _ = sc.stores[2].Get(t.Context(), "k")
+	return sc
+}
+
+// watch has s watch both keys, in which a and c are silent.
+func (sc *scene) watch(t *testing.T) {
+	go func() { // it begins when a and c report something
+		if stop, err := sc.s.Watch(t.Context(), []string{"k", "other"}, func(store.Entry) {}); err == nil {
+			t.Cleanup(stop)
+		}
+	}()
+	time.Sleep(time.Second)
+}
+
+// read has s read a key, and c answer first, so that its answer is taken in.
+func (sc *scene) read(t *testing.T, key string) {
+	sc.ways[0].delay.Store(int64(time.Millisecond))
+	sc.ways[1].delay.Store(int64(time.Millisecond))
+	if _, err := sc.s.Get(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	sc.ways[0].delay.Store(0)
+	sc.ways[1].delay.Store(0)
+}
+
+// overtake has others write until c contains, at the expected revision, a value
+// that they acknowledged without a. Then s reaches a and c.
+func (sc *scene) overtake(t *testing.T) (newest uint64) {
+	ways, members := gates(sc.stores)
+	other, c := open(t, members), store.Entry{}
+	newest = sc.rev
+	for i := 0; c.Revision+1 < sc.expected.Revision; i++ {
+		newest = write(t, other, newest, fmt.Sprint("other", i))
+		synctest.Wait()
+		c, _ = sc.stores[2].Get(t.Context(), "k")
+	}
+	ways[0].cut.Store(true)
+	newest = write(t, other, newest, "acknowledged")
+	if c, _ = sc.stores[2].Get(t.Context(), "k"); c.Revision != sc.expected.Revision {
+		t.Fatalf("the member has revision %d, and %d is expected", c.Revision, sc.expected.Revision)
+	}
+	for i, g := range sc.ways {
+		g.cut.Store(i == 1)
+	}
+	return newest
+}
+
+// keeps requires that the newest value is still there, by a and c.
+func (sc *scene) keeps(t *testing.T, newest uint64) {
+	ways, members := gates(sc.stores)
+	ways[1].cut.Store(true)
+	shows(t, open(t, members), newest, "acknowledged")
+}
+
+// The process must have found out that the member was made again, in any of these
+// ways; otherwise its write replaces the value, and an acknowledged write is lost.
+func TestMemberThatWasMadeAgainIsReadBeforeItIsWritten(t *testing.T) {
+	for name, learn := range map[string]func(*testing.T, *scene){
+		"a read of the key":        func(t *testing.T, sc *scene) { sc.read(t, "k") },
+		"a read of another key":    func(t *testing.T, sc *scene) { sc.read(t, "other") },
+		"a lost connection":        func(_ *testing.T, sc *scene) { sc.ways[2].reconnect() },
+		"half a minute of silence": func(*testing.T, *scene) { time.Sleep(31 * time.Second) },
+		"a lost connection, and a report of before": func(_ *testing.T, sc *scene) {
+			sc.ways[2].reconnect()
+			sc.ways[2].cut.Store(true)
+			sc.watches[1].report(sc.expected)
+		},
+		"a report about another key, and no answer": func(_ *testing.T, sc *scene) {
+			sc.ways[2].cut.Store(true)
+			sc.watches[1].report(store.Entry{Key: "other"})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, stores := memories(3)
-				ways, members := gates(stores)
-				otherWays, otherMembers := gates(stores)
-				s, other := open(t, members), open(t, otherMembers)
-				if _, err := s.CompareAndSwap(t.Context(), store.Write{Key: "other"}); err != nil {
-					t.Fatal(err)
+				sc := newScene(t)
+				if strings.Contains(name, "report") {
+					sc.watch(t)
 				}
-				rev := uint64(0)
-				for i := range 6 {
-					rev = write(t, s, rev, fmt.Sprint(i))
-					synctest.Wait()
-				}
-				expected, _ := stores[2].Get(t.Context(), "k")
-				stores[2].Restore(nil, 0)
-				learn(t, s, ways)
+				sc.stores[2].Restore(nil, 0)
+				learn(t, sc)
 				synctest.Wait()
-
-				newest, c := rev, store.Entry{}
-				for i := 0; c.Revision+1 < expected.Revision; i++ {
-					newest = write(t, other, newest, fmt.Sprint("other", i))
-					synctest.Wait()
-					c, _ = stores[2].Get(t.Context(), "k")
-				}
-				otherWays[0].cut.Store(true)
-				newest = write(t, other, newest, "acknowledged")
-				if c, _ = stores[2].Get(t.Context(), "k"); c.Revision != expected.Revision {
-					t.Fatalf("the member has revision %d, and %d is expected", c.Revision, expected.Revision)
-				}
-
-				ways[1].cut.Store(true)
+				newest := sc.overtake(t)
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
-				if _, err := s.CompareAndSwap(ctx, store.Write{Key: "k", Expected: rev, Value: []byte("lost")}); err == nil {
+				if _, err := sc.s.CompareAndSwap(ctx, store.Write{Key: "k", Expected: sc.rev, Value: []byte("lost")}); err == nil {
 					t.Error("a write over an older version was acknowledged")
 				}
-				shows(t, open(t, members), newest, "acknowledged") // by a and c
+				sc.keeps(t, newest)
 			})
 		})
 	}
+}
+
+// A call may last longer than what it knows.
+func TestLongCallReadsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := newScene(t)
+		for _, g := range sc.ways {
+			g.cut.Store(true)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			_, err := sc.s.CompareAndSwap(ctx, store.Write{Key: "k", Expected: sc.rev, Value: []byte("lost")})
+			ended <- err
+		}()
+		time.Sleep(5 * time.Minute)
+		sc.stores[2].Restore(nil, 0)
+		newest := sc.overtake(t)
+		if err := <-ended; err == nil {
+			t.Error("a write over an older version was acknowledged")
+		}
+		sc.keeps(t, newest)
+	})
 }
 
 // A member that counts from the beginning while a write is on its way has not

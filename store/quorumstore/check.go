@@ -192,11 +192,12 @@ func (s *Store) ConnState() store.ConnState {
 // OnConnState implements [store.ConnReporter].
 func (s *Store) OnConnState(f func(store.ConnState)) (stop func()) {
 	var mu sync.Mutex
-	last, stopped := s.ConnState(), false
+	var stopped atomic.Bool
+	last := s.ConnState()
 	moved := func(store.ConnState) {
 		mu.Lock()
 		defer mu.Unlock()
-		if now := s.ConnState(); !stopped && now != last {
+		if now := s.ConnState(); !stopped.Load() && now != last {
 			last = now
 			f(now)
 		}
@@ -209,12 +210,10 @@ func (s *Store) OnConnState(f func(store.ConnState)) (stop func()) {
 	}
 	forget := context.AfterFunc(s.ctx, func() { moved(store.Closed) })
 	return func() {
+		stopped.Store(true)
 		forget()
 		for _, stop := range stops {
 			stop()
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		stopped = true
 	}
 }

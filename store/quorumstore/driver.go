@@ -16,9 +16,9 @@ import (
 // is the name of a member and its URL, which one of the drivers opens. An & in
 // a member's URL is written %26, and a % there %25.
 //
-// It opens the store when more than half of the members could be opened. It
-// goes on to try the others. A member's URL that is invalid, or that is refused
-// permanently, is an error.
+// It opens the store when more than half of the members could be opened, and a
+// second later if the others do not answer. It goes on to try these. A member's
+// URL that is invalid, or that is refused permanently until then, is an error.
 func Driver(members ...store.Driver) store.Driver {
 	return base.Driver("quorum://?m=NAME=URL&m=NAME=URL&m=NAME=URL", func(ctx context.Context, u *url.URL) (*opened, error) {
 		parts, err := partsOf(u)
@@ -85,7 +85,7 @@ func openParts(ctx context.Context, parts []*part, drivers []store.Driver) (*ope
 	o := &opened{s, parts}
 	answers := make(chan error, len(parts))
 	for _, p := range parts {
-		go func() { answers <- p.begin(ctx) }()
+		p.begin(ctx, answers)
 	}
 	var failures []error
 	var late <-chan time.Time

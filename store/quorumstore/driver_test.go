@@ -156,7 +156,7 @@ func TestInspectShowsLagAndMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []quorumstore.MemberState{
-		{Name: "a", Memory: true, Version: rev + 1}, {Name: "b", Lag: rev + 1}, {Name: "c", Lag: rev + 1},
+		{Name: "a", Memory: true, Version: rev + 1}, {Name: "b", Lag: 1}, {Name: "c", Lag: 1},
 	} {
 		got := states[i]
 		got.Revision = 0
@@ -199,6 +199,30 @@ func TestMemberThatIsRefusedLateIsTriedAgain(t *testing.T) {
 		ways[2].connection(store.Disconnected)
 		if last != store.Disconnected {
 			t.Errorf("when the late member was lost, too, the state told was %v", last)
+		}
+	})
+}
+
+func TestCloseEndsTheOpeningOfAMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ways, _ := gates(func() []*memstore.Store { _, s := memories(3); return s }())
+		var pending atomic.Int64
+		driver := store.Driver{Schemes: []string{"way"}, Form: "way://NUMBER", Open: func(ctx context.Context, u *url.URL) (store.Opened, error) {
+			if u.Host == "2" {
+				pending.Add(1)
+				defer pending.Add(-1)
+				<-ctx.Done()
+				return nil, fmt.Errorf("%w: %w", store.ErrTransient, ctx.Err())
+			}
+			return closing{ways[u.Host[0]-'0']}, nil
+		}}
+		opened, err := store.Open(t.Context(), "quorum://?m=a=way://0&m=b=way://1&m=c=way://2", quorumstore.Driver(driver))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = opened.Close()
+		if n := pending.Load(); n != 0 {
+			t.Errorf("after Close, %d requests to open a member are under way", n)
 		}
 	})
 }

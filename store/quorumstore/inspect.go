@@ -21,7 +21,8 @@ type MemberState struct {
 	// "nothing". Whether that value is chosen depends on the other members.
 	Version uint64
 	// Lag is by how much the largest version among the members exceeds Version:
-	// the number of writes that it missed, unless the key was deleted between.
+	// the number of writes that it missed, unless the key was deleted between. It
+	// is 1 for a member without a version, since versions begin at the clock.
 	Lag uint64
 }
 
@@ -59,6 +60,9 @@ func (s *Store) Inspect(ctx context.Context, key string) ([]MemberState, error) 
 	for i := range states {
 		if states[i].Err == nil {
 			states[i].Lag = newest - states[i].Version
+			if states[i].Version == 0 {
+				states[i].Lag = min(newest, 1)
+			}
 		}
 	}
 	return states, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/backoff"
@@ -19,6 +20,7 @@ type member struct {
 	number  int
 	timeout time.Duration
 	log     *slog.Logger
+	epoch   atomic.Uint64 // of what it showed; grows when that is to be read again
 
 	mu       sync.Mutex
 	failures int // in a row
@@ -99,14 +101,14 @@ func (m *member) back() {
 	m.until = time.Time{}
 }
 
-// answers reports whether the last request succeeded and the connection, if
+// answers reports whether the member is asked for now, and the connection, if
 // any, is not interrupted.
 func (m *member) answers() bool {
 	m.mu.Lock()
-	failures := m.failures
+	away := time.Now().Before(m.until)
 	m.mu.Unlock()
 	c, ok := m.Store.(store.ConnReporter)
-	return failures == 0 && (!ok || c.ConnState() == store.Connected)
+	return !away && (!ok || c.ConnState() == store.Connected)
 }
 
 func (m *member) roundTrip() time.Duration {

@@ -38,26 +38,26 @@ func newPart(name, url string) *part {
 	return p
 }
 
-// begin opens the member before ctx is done. If that fails, it goes on to try:
-// also what is refused permanently may be mended while the others serve.
-func (p *part) begin(ctx context.Context) error {
-	err := p.open(ctx)
-	if err == nil {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ctx.Err() == nil {
-		p.work.Go(func() {
-			retry := backoff.Policy{Initial: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.25}
-			retry.Repeat(p.ctx, func() bool {
-				ctx, cancel := context.WithTimeout(p.ctx, 5*time.Second)
-				defer cancel()
-				return p.open(ctx) == nil
-			})
+// begin opens the member before ctx is done, and sends the error, or nil. If that
+// fails, it goes on to try: also what is refused permanently may be mended while
+// the others serve.
+func (p *part) begin(ctx context.Context, opened chan<- error) {
+	p.work.Go(func() {
+		first, cancel := context.WithCancel(ctx)
+		defer context.AfterFunc(p.ctx, cancel)()
+		defer cancel()
+		err := p.open(first)
+		opened <- err
+		if err == nil || p.ctx.Err() != nil {
+			return
+		}
+		retry := backoff.Policy{Initial: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.25}
+		retry.Repeat(p.ctx, func() bool {
+			ctx, cancel := context.WithTimeout(p.ctx, 5*time.Second)
+			defer cancel()
+			return p.open(ctx) == nil
 		})
-	}
-	return err
+	})
 }
 
 func (p *part) open(ctx context.Context) error {

@@ -23,7 +23,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 		return store.Entry{}, err
 	}
 	r := s.register(key)
-	var last [ballot.MaxMembers]uint64
+	var last [ballot.MaxMembers]ballot.Ballot
 	since := time.Now()
 	for n := 1; ; n++ {
 		seen, err := r.read(ctx)
@@ -36,8 +36,10 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 		if seen.agreed || older && n > 3 {
 			return e, nil
 		}
-		if seen.revs != last {
-			last, since = seen.revs, time.Now()
+		for i, b := range seen.accepted {
+			if seen.answered.Has(i) && b != last[i] {
+				last[i], since = b, time.Now()
+			}
 		}
 		if time.Since(since) > stuck {
 			if err := s.settle(ctx, key); err != nil && ctx.Err() == nil && store.Classify(err) == store.Permanent {
@@ -56,8 +58,9 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 
 // A sight is what the members showed to one read.
 type sight struct {
-	revs   [ballot.MaxMembers]uint64
-	agreed bool // a majority shows one state, or that there is none
+	answered ballot.Mask
+	accepted [ballot.MaxMembers]ballot.Ballot // at which members accepted what they contain
+	agreed   bool                             // a majority shows one state, or that there is none
 }
 
 // read asks all members, and takes in what they show until a majority agrees.
@@ -65,6 +68,7 @@ func (r *register) read(ctx context.Context) (sight, error) {
 	type answer struct {
 		member int
 		before uint64 // what was known when the read began
+		epoch  uint64
 		entry  store.Entry
 		err    error
 	}
@@ -73,10 +77,10 @@ func (r *register) read(ctx context.Context) (sight, error) {
 	answers := make(chan answer, len(r.s.members))
 	r.mu.Lock()
 	for i, m := range r.s.members {
-		before := r.view.Members[i].Rev
+		before, epoch := r.view.Members[i].Rev, m.epoch.Load()
 		if !r.s.do(func() {
 			e, err := m.Get(ctx, r.key)
-			answers <- answer{i, before, e, err}
+			answers <- answer{i, before, epoch, e, err}
 		}) {
 			r.mu.Unlock()
 			return sight{}, store.ErrClosed
@@ -87,7 +91,6 @@ func (r *register) read(ctx context.Context) (sight, error) {
 	var s sight
 	var causes [ballot.MaxMembers]error
 	var seen [ballot.MaxMembers]ballot.Acceptor
-	var answered ballot.Mask
 	denied := 0
 	for range r.s.members {
 		var a answer
@@ -109,14 +112,14 @@ func (r *register) read(ctx context.Context) (sight, error) {
 			}
 			continue
 		}
-		answered |= 1 << i
-		s.revs[i] = a.entry.Revision
-		r.saw(i, a.before, a.entry.Revision, &seen[i])
-		if s.agreed = r.agreed(seen[:len(r.s.members)], answered); s.agreed {
+		s.answered |= 1 << i
+		s.accepted[i] = seen[i].Ballot
+		r.saw(i, a.before, a.epoch, a.entry.Revision, &seen[i])
+		if s.agreed = r.agreed(seen[:len(r.s.members)], s.answered); s.agreed {
 			return s, nil
 		}
 	}
-	if answered.Count() >= r.s.quorum() {
+	if s.answered.Count() >= r.s.quorum() {
 		return s, nil
 	}
 	return s, r.unread(ctx, denied, causes[:])
@@ -155,13 +158,14 @@ func (r *register) unread(ctx context.Context, denied int, causes []error) error
 	}
 }
 
-// saw takes in a read of member i, which began when before was known. A lower
-// revision counts only if nothing newer became known in the meantime.
-func (r *register) saw(i int, before, rev uint64, a *ballot.Acceptor) {
+// saw takes in a read of member i, which began at an epoch, when before was
+// known. A lower revision counts only if nothing newer became known in the
+// meantime.
+func (r *register) saw(i int, before, epoch, rev uint64, a *ballot.Acceptor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m := &r.view.Members[i]; m.Doing == ballot.Idle && (rev >= m.Rev || m.Rev == before) {
-		r.known[i] = time.Now()
+		r.known[i] = knowledge{time.Now(), epoch}
 		r.step(ballot.Event{Kind: ballot.Seen, Member: i, Rev: rev, Seen: *a})
 	}
 }

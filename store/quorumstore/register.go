@@ -5,6 +5,7 @@ import (
 	crand "crypto/rand"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,12 +26,20 @@ type register struct {
 	mu     sync.Mutex
 	view   ballot.View
 	call   *call // nil if none is under way
-	known  [ballot.MaxMembers]time.Time
+	known  [ballot.MaxMembers]knowledge
 	causes [ballot.MaxMembers]error // of the failures during the call
 	waits  int                      // since a call found out what the key contains
 
 	reports   [ballot.MaxMembers]report // by watches
 	unsettled time.Time                 // since when members differ, as notice describes
+	vain      int                       // attempts to bring them together since
+}
+
+// A knowledge is when a member showed its register, and at which epoch it was
+// asked.
+type knowledge struct {
+	at    time.Time
+	epoch uint64
 }
 
 // A call is one CompareAndSwap.
@@ -92,11 +101,6 @@ func (r *register) begin(w store.Write) *call {
 	_, _ = crand.Read(own.ID[:]) // it does not fail
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.s.members {
-		if time.Since(r.known[i]) > trusted {
-			r.view.Members[i].Fresh = false
-		}
-	}
 	r.causes = [ballot.MaxMembers]error{}
 	c := &call{done: make(chan struct{})}
 	r.call = c
@@ -113,17 +117,29 @@ func (r *register) cancel(c *call) {
 	}
 }
 
-// distrust has the register of member i read again before a write expects its
-// revision.
-func (r *register) distrust(i int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := &r.view.Members[i]
-	m.Fresh, m.Suspect = false, true
+// expire has members read again, before a write expects their revisions, that
+// showed nothing for long, or may have been made again. r.mu is held.
+func (r *register) expire() {
+	for i := range r.s.members {
+		v := &r.view.Members[i]
+		if time.Since(r.known[i].at) > trusted {
+			v.Fresh = false
+		}
+		if r.doubted(i) {
+			v.Fresh, v.Suspect = false, true
+		}
+	}
+}
+
+// doubted reports whether member i may have been made again since its register
+// was read. r.mu is held.
+func (r *register) doubted(i int) bool {
+	return r.view.Members[i].Known && r.known[i].epoch != r.s.members[i].epoch.Load()
 }
 
 // step takes in an event and does what follows from it. r.mu is held.
 func (r *register) step(ev ballot.Event) {
+	r.expire()
 	ev.Random, ev.Clock = rand.Uint64(), uint64(time.Now().UnixMicro())
 	before, shown := r.view.Members[ev.Member], r.view.Shown.Version
 	view, actions := r.s.group.Step(r.view, ev)
@@ -152,8 +168,8 @@ func (r *register) step(ev ballot.Event) {
 	}
 	after, read := view.Members[ev.Member], ev.Kind == ballot.Seen || ev.Kind == ballot.Looked
 	if after.Rev < before.Rev || read && after.Suspect && !before.Suspect {
-		m := r.s.members[ev.Member]
-		r.s.do(func() { r.s.distrust(m, r) })
+		// It may have been made again. This register was read just now.
+		r.known[ev.Member].epoch = r.s.members[ev.Member].epoch.Add(1)
 	}
 }
 
@@ -169,13 +185,14 @@ func (r *register) entry() store.Entry {
 // look reads the register of member i.
 func (r *register) look(i int) {
 	r.s.do(func() {
+		epoch := r.s.members[i].epoch.Load()
 		e, err := r.s.members[i].Get(r.s.ctx, r.key)
 		ev := ballot.Event{Kind: ballot.Looked, Member: i, Rev: e.Revision}
 		if err == nil {
 			ev.Seen, err = r.decode(i, e)
 		}
 		ev.Outcome = store.Classify(err)
-		r.answered(ev, err)
+		r.answered(ev, epoch, err)
 	})
 }
 
@@ -214,6 +231,7 @@ func (r *register) write(a ballot.Action, heals bool) {
 	w.Value, w.Tombstone = ballot.Encode(&a.Content)
 	r.s.do(func() {
 		m := r.s.members[a.Member]
+		epoch := m.epoch.Load()
 		rev, err := m.CompareAndSwap(r.s.ctx, w)
 		if err == nil && rev <= w.Expected {
 			err = fmt.Errorf("%w: member %q: a write over revision %d has revision %d", store.ErrUnknown, m.name, w.Expected, rev)
@@ -224,17 +242,17 @@ func (r *register) write(a ballot.Action, heals bool) {
 			// without memory, which would cost the next renewal a second round.
 			ev.Outcome = store.Unknown
 		}
-		r.answered(ev, err)
+		r.answered(ev, epoch, err)
 	})
 }
 
-// answered takes in the answer of a member.
-func (r *register) answered(ev ballot.Event, err error) {
+// answered takes in the answer of a member that was asked at an epoch.
+func (r *register) answered(ev ballot.Event, epoch uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
 		err = r.foreign(ev.Member, &ev.Seen)
-		r.known[ev.Member] = time.Now()
+		r.known[ev.Member] = knowledge{time.Now(), epoch}
 	}
 	if ev.Outcome != store.Conflict {
 		r.causes[ev.Member] = err
@@ -257,9 +275,12 @@ func (r *register) wait() {
 		// is unknown.
 		waits = min(waits, 2)
 	}
+	var trips []time.Duration
 	for _, m := range r.s.members {
-		trip = max(trip, m.roundTrip())
+		trips = append(trips, m.roundTrip())
 	}
+	slices.Sort(trips)
+	trip = max(trip, trips[r.s.quorum()-1]) // no call waits for the slowest
 	time.AfterFunc(pause(trip, waits, longest, rand.Float64()), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -187,22 +187,12 @@ func (s *Store) follow() {
 		stop := c.OnConnState(func(now store.ConnState) {
 			if now == store.Connected {
 				m.back()
-				s.do(func() { s.distrust(m, nil) })
+				m.epoch.Add(1) // it may have been made again
 			}
 		})
 		s.mu.Lock()
 		s.stops = append(s.stops, stop)
 		s.mu.Unlock()
-	}
-}
-
-// distrust has the registers of m read again before a write expects what they
-// showed, since the member may have been made again. It leaves out except.
-func (s *Store) distrust(m *member, except *register) {
-	for _, r := range s.known(">") {
-		if r != except {
-			r.distrust(m.number)
-		}
 	}
 }
 

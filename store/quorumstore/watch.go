@@ -370,14 +370,15 @@ func (s *Store) heartbeat() time.Duration {
 func (r *register) heard(i int, rev uint64, a *ballot.Acceptor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, known := r.reports[i], r.view.Members[i].Rev
+	m, before := &r.view.Members[i], r.reports[i]
+	known := m.Rev
 	r.reports[i] = report{rev, true}
 	switch {
-	case rev >= known:
-		r.known[i] = time.Now()
+	case rev >= known && !r.doubted(i):
+		r.known[i] = knowledge{time.Now(), r.s.members[i].epoch.Load()}
 		r.step(ballot.Event{Kind: ballot.Seen, Member: i, Rev: rev, Seen: *a})
-	case !before.any || rev < before.rev:
-		r.view.Members[i].Fresh, r.view.Members[i].Suspect = false, true
+	case rev >= known, !before.any, rev < before.rev: // the report may be older than the doubts
+		m.Fresh, m.Suspect = false, true
 		r.s.do(func() { r.reread(i, known) })
 	}
 }
@@ -391,12 +392,15 @@ type report struct {
 // reread reads the register of member i, at whose revision before a report
 // raised doubts.
 func (r *register) reread(i int, before uint64) {
-	e, err := r.s.members[i].Get(r.s.ctx, r.key)
+	m := r.s.members[i]
+	epoch := m.epoch.Load()
+	e, err := m.Get(r.s.ctx, r.key)
 	if err != nil {
+		m.epoch.Add(1) // the doubts remain
 		return
 	}
 	if a, err := r.ours(i, e); err == nil {
-		r.saw(i, before, e.Revision, &a)
+		r.saw(i, before, epoch, e.Revision, &a)
 	}
 }
 
@@ -418,9 +422,10 @@ func (s *Store) heal(keys []string) {
 		r := s.register(key)
 		r.mu.Lock()
 		due := !r.unsettled.IsZero() && time.Since(r.unsettled) > idle && r.call == nil &&
-			(r.s.group.Undecided(&r.view) || r.answering(r.s.group.Bare(&r.view)))
+			r.answering(r.s.group.Undecided(&r.view)|r.s.group.Bare(&r.view))
 		if due {
-			r.unsettled = time.Now().Add(rand.N(idle))
+			r.unsettled = time.Now().Add(rand.N(idle << min(r.vain, 6)))
+			r.vain++
 		}
 		r.mu.Unlock()
 		if due {
@@ -445,8 +450,8 @@ func (r *register) answering(members ballot.Mask) bool {
 // held.
 func (r *register) notice(moved bool) {
 	switch {
-	case r.s.group.Bare(&r.view) == 0 && !r.s.group.Undecided(&r.view):
-		r.unsettled = time.Time{}
+	case r.s.group.Bare(&r.view)|r.s.group.Undecided(&r.view) == 0:
+		r.unsettled, r.vain = time.Time{}, 0
 	case moved || r.unsettled.IsZero():
 		r.unsettled = time.Now().Add(rand.N(idle / 2)) // not all watchers at once
 	}

@@ -35,7 +35,7 @@ func (g *Group) Bare(v *View) (m Mask) {
 	for i := range v.Members[:g.Members] {
 		if p := &v.Members[i]; p.remembers() {
 			some = true
-		} else if p.Fresh || p.Rev != 0 {
+		} else if p.Known {
 			m |= 1 << i
 		}
 	}
@@ -45,15 +45,15 @@ func (g *Group) Bare(v *View) (m Mask) {
 	return m
 }
 
-// Undecided reports whether a member was last seen with a newer value than the
+// Undecided returns the members that were last seen with a newer value than the
 // newest that was seen to be chosen.
-func (g *Group) Undecided(v *View) bool {
+func (g *Group) Undecided(v *View) (m Mask) {
 	for i := range v.Members[:g.Members] {
 		if p := &v.Members[i]; p.remembers() && !p.Founding && p.Version > v.Shown.Version {
-			return true
+			m |= 1 << i
 		}
 	}
-	return false
+	return m
 }
 
 // attempt begins with a higher ballot. Members without memory are seen again
@@ -101,6 +101,7 @@ func (s *step) progress() {
 		return
 	}
 	if c.Stage == Waiting {
+		s.mayRefuse()
 		return
 	}
 	busy := s.pursueAll()
@@ -111,11 +112,19 @@ func (s *step) progress() {
 	if s.mayFinish(busy) {
 		return
 	}
-	if c.Loose == 0 && c.Denied.Count() >= s.quorum {
-		s.end(store.Permanent)
-		return
+	if !s.mayRefuse() {
+		s.wait()
 	}
-	s.wait()
+}
+
+// mayRefuse ends the call if a majority refused it permanently, and nothing of it
+// may be applied.
+func (s *step) mayRefuse() bool {
+	refused := s.c.Loose == 0 && s.c.Denied.Count() >= s.quorum
+	if refused {
+		s.end(store.Permanent)
+	}
+	return refused
 }
 
 func (s *step) wait() {

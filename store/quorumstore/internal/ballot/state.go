@@ -135,6 +135,8 @@ type Member struct {
 	// Suspect reports that a lower revision is no stale read: a write that
 	// expected Rev was refused, or another read showed one before.
 	Suspect bool
+	// Known reports that the register was seen, however long ago.
+	Known bool
 	// Most holds the largest ballots that the register ever showed.
 	Most struct{ Promised, Ballot Ballot }
 

@@ -95,6 +95,7 @@ func (s *step) adopt(i int) bool {
 
 // learn takes in what the register of m is known to contain.
 func (s *step) learn(m *Member) {
+	m.Known = true
 	if m.Most.Promised.Less(m.Promised) {
 		m.Most.Promised = m.Promised
 	}
