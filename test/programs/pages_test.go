@@ -158,7 +158,9 @@ func runBlocks(t *testing.T, commands string, blocks []block) {
 		return
 	}
 	var port, url string
-	if slices.ContainsFunc(blocks, func(b block) bool { return b.language == "go" && b.prints != nil }) {
+	runsGo := slices.ContainsFunc(blocks, func(b block) bool { return b.language == "go" && b.prints != nil })
+	startsServer := slices.ContainsFunc(blocks, func(b block) bool { return strings.Contains(b.source, "nats-server -js ") })
+	if runsGo && !startsServer {
 		url = natsServer(t)
 	} else {
 		port, url = natsPort(t)
