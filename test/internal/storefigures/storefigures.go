@@ -82,7 +82,7 @@ func (s *Store) PerTTL() float64 { return float64(s.Crash.Median()) / float64(ma
 // Table is the table of all stores: its head, and a row for each.
 func (r *Report) Table() (head []string, rows [][]string) {
 	head = []string{
-		"store", "compare-and-swap, p50 (p99)", "its round trips (bytes)", "its CPU time", "compare-and-swap without the library, p50 (p99)", "two and the news between, without the library, p50",
+		"store", "compare-and-swap, p50 (p99)", "its round trips (bytes)", "its CPU time", "compare-and-swap without the library, p50 (p99)", "two compare-and-swaps and the notification between them, without the library, p50",
 		"handover, p50 (p99)", "handover / compare-and-swap (without the library)", "crash / TTL", "CPU of 1 leader and 10 followers",
 	}
 	for _, n := range Sizes() {
