@@ -92,7 +92,7 @@ type Operation string
 // The operations.
 const (
 	// OpStepDown asks the leader to stop its work and release. The leader then
-	// stays back until another has led.
+	// stays back until another has led or TTL × (1 + ClockDrift) has passed.
 	OpStepDown Operation = record.OpStepDown
 	// OpTransfer is OpStepDown with a successor, to which the other candidates
 	// give a head start.

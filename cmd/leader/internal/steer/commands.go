@@ -31,8 +31,8 @@ type StepDownCommand struct {
 
 // Help describes the command.
 func (StepDownCommand) Help() string {
-	return `Asks the leader of a group to stop its work and release. It then does not campaign until another has led. The
-request is meant for the term that leads now, and no later one obeys it.
+	return `Asks the leader of a group to stop its work and release. It then does not campaign until another has led,
+or until TTL × 1.1 has passed. The request is meant for the term that leads now, and no later one obeys it.
 
 A leader that has died or is cut off cannot obey: its lease runs out, and another takes over.` + results + `
 

@@ -73,7 +73,7 @@ func (d *desk) replace(ctx context.Context, r leader.Request) error {
 	// The user confirms a request for this term: a later term is not asked to
 	// end.
 	r.Term = s.Leader.Term
-	then := "It does not campaign until another has led."
+	then := "It does not campaign until another has led, or TTL × 1.1 has passed."
 	if r.Op == leader.OpTransfer {
 		// Before the question, so that nobody confirms what is refused then.
 		if err := d.stands(ctx, r.Successor); err != nil {

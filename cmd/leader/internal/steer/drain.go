@@ -159,12 +159,16 @@ func (d *desk) drain(ctx context.Context, id string) error {
 	}
 	err = d.awaitHandovers(ctx, h)
 	r.Outcome, r.Groups = outcomeOf(err), h.result()
-	r.Taken = d.awaitTaken(ctx, id, err == nil && len(r.Groups) > 0)
+	r.Taken = d.awaitTaken(ctx, id, err == nil)
 	if err == nil {
 		d.say("Instance %q leads no group.", id)
 	}
-	if len(r.Groups) > 0 && !r.Taken {
+	switch {
+	case r.Taken:
+	case len(r.Groups) > 0:
 		d.say("No process has confirmed the order: a process of that name that starts later may obey it, too.")
+	default: // the name may be mistyped
+		d.say("No process of the name %q has taken the order yet; leader undrain withdraws it.", id)
 	}
 	return errors.Join(d.reportDrain(r), err)
 }
@@ -205,7 +209,7 @@ func (d *desk) undrain(ctx context.Context, id string) error {
 	return d.reportDrain(r)
 }
 
-// awaitTaken returns whether a process has found the order. After a handover it
+// awaitTaken returns whether a process has found the order. If waits is set, it
 // waits a moment for that.
 func (d *desk) awaitTaken(ctx context.Context, id string, waits bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -250,11 +254,11 @@ func (d *desk) awaitHandovers(ctx context.Context, h *holdings) error {
 				return fmt.Errorf("leader: instance %q still leads %s: %s, and the order remains: %w (leader undrain takes it back)",
 					h.id, plural(left, "group"), some(h.led()), err)
 			}
-			err = fmt.Errorf("instance %q has left %s that nobody else leads: %s: %w", h.id, plural(len(vacant), "group"), some(vacant), err)
+			left := fmt.Sprintf("instance %q has left %s that nobody else leads: %s", h.id, plural(len(vacant), "group"), some(vacant))
 			if errors.Is(err, context.DeadlineExceeded) { // and not for an interrupt
-				err = fmt.Errorf("%w: %w", leader.ErrNoLeader, err)
+				return fmt.Errorf("%w: %s; no other candidate took over within %v (--timeout)", leader.ErrNoLeader, left, d.flags.Timeout)
 			}
-			return err
+			return fmt.Errorf("%s: %w", left, err)
 		}
 	}
 }

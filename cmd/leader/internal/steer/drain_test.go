@@ -49,7 +49,7 @@ func TestDrainNamesTheGroupsThatNobodyLeads(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 			t.Fatal(err)
 		}
-		if !errors.Is(err, leader.ErrNoLeader) || !strings.Contains(err.Error(), "nobody else leads: one") {
+		if !errors.Is(err, leader.ErrNoLeader) || !strings.HasSuffix(err.Error(), "nobody else leads: one; no other candidate took over within 15s (--timeout)") {
 			t.Errorf("%v", err)
 		}
 		if r.Outcome != "no-leader" || len(r.Groups) != 2 || r.Groups[0].Leader != "" || r.Groups[1].Leader != "b" {
@@ -59,6 +59,26 @@ func TestDrainNamesTheGroupsThatNobodyLeads(t *testing.T) {
 			t.Errorf("%q", said)
 		}
 	})
+}
+
+// A mistyped name looks like an instance that leads nothing.
+func TestDrainStatesThatNoProcessHasTakenTheOrder(t *testing.T) {
+	for id, untaken := range map[string]bool{"follower": false, "typo": true} {
+		synctest.Test(t, func(t *testing.T) {
+			st := memstore.New()
+			stand(t, st, "one", "leader")
+			stand(t, st, "one", "follower")
+			f := flags(st, 15*time.Second)
+			var out, errs bytes.Buffer
+			if err := (DrainCommand{drainFlags: drainFlags{Target: f.Target, Format: f.Format, By: f.By, Yes: true, Instance: id}}).
+				Run(t.Context(), app.Streams{Out: &out, Err: &errs}); err != nil {
+				t.Fatal(err)
+			}
+			if said := errs.String(); strings.Contains(said, "has taken the order yet; leader undrain") != untaken {
+				t.Errorf("%s: %q", id, said)
+			}
+		})
+	}
 }
 
 // A polled store reports no changes.
