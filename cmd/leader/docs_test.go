@@ -874,7 +874,7 @@ func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
 		{"run g --ttl=-1s --stop-timeout=-2s -- true", 2, []string{"--ttl -1s: must not be negative", "--stop-timeout -2s: must not be negative"}},
 		{"run g --on-exit retire -- true", 2, []string{"--on-exit", `"retire"`}},
 		{"run g --every 1m -- true", 2, []string{"--every: has no effect without --once"}},
-		{"run g --once --every 1ms -- true", 2, []string{"--every 1ms: must be at least 1s"}},
+		{"run g --once --every 0s -- true", 2, []string{"--every 0s: must be at least 1s"}},
 		{"run g --once --try -- true", 2, []string{"--once: not with --try"}},
 		{"run g --once -n 2 -- true", 2, []string{"--once: not with --slots"}},
 		{"run g --once --on-exit restart -- true", 2, []string{"--once: not with --on-exit restart"}},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app/apptest"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/rights"
@@ -149,13 +150,22 @@ func TestServerWithoutJetStreamRevealsNothingOfSyncing(t *testing.T) {
 func TestTheHelpNamesTheChecksOfAStoreElsewhere(t *testing.T) {
 	_, listed, _ := strings.Cut(Command{}.Help(), "elsewhere than on NATS ")
 	listed, _, _ = strings.Cut(listed, ".")
-	e := examinationOf(Command{Target: app.Target{Timeout: time.Minute}, Group: "reports", TTL: 3 * time.Second, Rounds: 1, Role: []string{"viewer"}})
-	e.s = &app.Session{URL: "memory"}
-	st := memstore.New()
-	e.elsewhere(t.Context(), st)
+	c := Command{Target: apptest.Elsewhere(memstore.New(), time.Minute), Group: "reports", TTL: 3 * time.Second, Rounds: 1, Role: []string{"viewer"}}
+	s, err := c.Open("doctor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	e := newExamination(c, s)
+	if err := e.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	var names []string
 	for _, f := range e.findings {
 		names = append(names, f.Check)
+		if strings.Contains(f.Text, "roll call") { // which only NATS has
+			t.Errorf("%+v", f)
+		}
 	}
 	if names = slices.Compact(names); listed != strings.Join(names[:len(names)-1], ", ")+" and "+names[len(names)-1] {
 		t.Errorf("the help names %q, and what is found are %q", listed, names)

@@ -74,7 +74,7 @@ func (e *examination) run(ctx context.Context) error {
 		e.scope.Group = e.someGroup(ctx, st)
 	}
 	e.roundTrip(ctx, st, i.Info != nil)
-	e.roles(ctx)
+	e.roles(ctx, i)
 	if i.Info != nil {
 		e.paused(ctx, st)
 	}
@@ -286,10 +286,15 @@ func (e *examination) judgeTrips(what string, median, most time.Duration) {
 
 // roles reports which roles the user can play in the group. All roles are
 // tried, since the user of the command may have any: only --role names the
-// roles that a user should have.
-func (e *examination) roles(ctx context.Context) {
+// roles that a user should have. The server answers for the rights also without
+// JetStream or the bucket, where nobody can play any role.
+func (e *examination) roles(ctx context.Context, i *bucket.Inspection) {
+	can, good := "can be", finding.OK
+	if i.Missing() || i.Info == nil && !errors.Is(i.Err, store.ErrPermanent) {
+		can, good = "has the permissions of", finding.Info
+	}
 	for _, role := range e.scope.Roles() {
-		e.role(ctx, role, slices.Contains(e.cmd.Role, role.Name))
+		e.role(ctx, role, slices.Contains(e.cmd.Role, role.Name), can, good)
 	}
 }
 
@@ -298,7 +303,9 @@ func (e *examination) roles(ctx context.Context) {
 // be. Rights without which the role is played worse are a warning in any case,
 // since a user with nearly all rights is mostly meant to have all. A right that
 // cannot be tried without harm is reported, and not counted.
-func (e *examination) role(ctx context.Context, role rights.Role, wanted bool) {
+//
+// can is what the rights are good for, and good the status if all are there.
+func (e *examination) role(ctx context.Context, role rights.Role, wanted bool, can string, good finding.Status) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
 	missing, err := e.tester.Missing(ctx, role.Needs)
@@ -321,11 +328,11 @@ func (e *examination) role(ctx context.Context, role rights.Role, wanted bool) {
 		}
 		l.Add(role.Name, status, fix, "the user cannot be %s of %s: no permission to %s", name, of, list(missing))
 	case len(less) > 0:
-		l.Add(role.Name, finding.Warn, "grant it; docs/operate/permissions.md lists the rights of each role", "the user can be %s of %s, but %s: no permission to %s", name, of, role.Lacks, list(less))
+		l.Add(role.Name, finding.Warn, "grant it; docs/operate/permissions.md lists the rights of each role", "the user %s %s of %s, but %s: no permission to %s", can, name, of, role.Lacks, list(less))
 	case len(role.Untried) > 0:
-		l.Add(role.Name, finding.OK, "", "the user can be %s of %s; not tried, since it cannot be without harm: %s", name, of, list(role.Untried))
+		l.Add(role.Name, good, "", "the user %s %s of %s; not tried, since it cannot be without harm: %s", can, name, of, list(role.Untried))
 	default:
-		l.Add(role.Name, finding.OK, "", "the user can be %s of %s", name, of)
+		l.Add(role.Name, good, "", "the user %s %s of %s", can, name, of)
 	}
 }
 

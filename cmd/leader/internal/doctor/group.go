@@ -48,14 +48,14 @@ func (e *examination) group(ctx context.Context, st store.Store) {
 	const start = "start a candidate, or see why those that run do not lead: their logs, leader get "
 	switch {
 	case now.Last != "":
-		l.Add("group", finding.Fail, start+group, "nobody leads group %q: %q has not renewed since %s, and nobody has taken over; %s",
-			group, now.Last, now.Renewed.Local().Format(time.DateTime), heard(candidates, barred))
+		l.Add("group", finding.Fail, start+group, "nobody leads group %q: %q has not renewed since %s, and nobody has taken over%s",
+			group, now.Last, now.Renewed.Local().Format(time.DateTime), e.heard(candidates, barred))
 	case now.ID == "" && now.Reason == leader.ReasonAbsent:
-		l.Add("group", finding.Info, "", "nobody has led group %q yet; %s", group, heard(candidates, barred))
+		l.Add("group", finding.Info, "", "nobody has led group %q yet%s", group, e.heard(candidates, barred))
 	case now.ID == "" && !state.Paused:
-		l.Add("group", finding.Warn, start+group, "nobody leads group %q (%s); %s", group, now.Reason, heard(candidates, barred))
+		l.Add("group", finding.Warn, start+group, "nobody leads group %q (%s)%s", group, now.Reason, e.heard(candidates, barred))
 	case now.ID != "":
-		l.Add("group", finding.OK, "", "%q leads group %q in term %d; %s", now.ID, group, now.Term, heard(candidates, barred))
+		l.Add("group", finding.OK, "", "%q leads group %q in term %d%s", now.ID, group, now.Term, e.heard(candidates, barred))
 	}
 	if barred > 0 && barred == len(candidates) && !state.Paused {
 		l.Add("group", finding.Warn, "see leader get "+group, "no candidate of group %q that answers may lead at present", group)
@@ -66,15 +66,18 @@ func (e *examination) group(ctx context.Context, st store.Store) {
 	}
 }
 
-// heard counts the answers to the roll call. An unanswered roll call does not
-// mean an outage: programs take part only with the hooks of package rollcall.
-func heard(all []rollcall.Candidate, barred int) string {
+// heard counts the answers to the roll call, which only NATS has. An unanswered
+// roll call does not mean an outage: programs take part only with the hooks of
+// package rollcall.
+func (e *examination) heard(all []rollcall.Candidate, barred int) string {
 	switch n := len(all); {
+	case e.s.Elsewhere() != nil:
+		return ""
 	case n == 0:
-		return "no candidate answers the roll call, in which not all take part"
+		return "; no candidate answers the roll call, in which not all take part"
 	case barred == 0:
-		return fmt.Sprintf("%d answer the roll call", n)
+		return fmt.Sprintf("; %d answer the roll call", n)
 	default:
-		return fmt.Sprintf("%d answer the roll call, %d of which may not lead at present", n, barred)
+		return fmt.Sprintf("; %d answer the roll call, %d of which may not lead at present", n, barred)
 	}
 }

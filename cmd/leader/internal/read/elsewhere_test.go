@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,16 @@ func TestSilentHolderLeadsNoMoreElsewhere(t *testing.T) {
 				t.Errorf("%s: %s", name, &out)
 			}
 		})
+	}
+}
+
+func TestGetStatesThatCandidatesCannotBeAskedElsewhere(t *testing.T) {
+	st := memstore.New()
+	apptest.Lead(t, st, "g", "a", 0)
+	var out bytes.Buffer
+	c := GetCommand{Target: apptest.Elsewhere(st, time.Minute), Format: output.Format{Output: "table"}, Group: "g"}
+	if err := c.Run(t.Context(), app.Streams{Out: &out, Err: &out}); err != nil || !strings.Contains(out.String(), "the roll call needs NATS") {
+		t.Errorf("%v: %s", err, &out)
 	}
 }
 

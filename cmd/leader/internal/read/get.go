@@ -217,6 +217,10 @@ func (c GetCommand) print(w io.Writer, d Detail, now time.Time) error {
 			return err
 		}
 	}
+	if !c.OnNATS() {
+		_, err := fmt.Fprintln(w, "Candidates cannot be asked: the roll call needs NATS.")
+		return err
+	}
 	if len(d.Candidates) == 0 {
 		_, err := fmt.Fprintln(w, "No candidate answered the roll call. Candidates within programs answer if they have the hooks of package rollcall: a missing answer is not a sign of an outage.")
 		return err

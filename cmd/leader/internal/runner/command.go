@@ -43,24 +43,24 @@ type Command struct {
 	candidate.Flags `set:"profile=stable"`
 	web.Hosts
 
-	StopTimeout time.Duration `placeholder:"TIME" help:"From SIGTERM to SIGKILL at the end of a term (default: 5s, or half of what the lease has room for). If it is given, it also bounds the program's end after INT, QUIT or TERM to leader run."`
-	StopSignal  string        `enum:"TERM,INT,QUIT,HUP,USR1,USR2" default:"TERM" placeholder:"TERM" help:"What the program gets in place of SIGTERM: TERM, INT (PostgreSQL's fast shutdown), QUIT, HUP, USR1, USR2."`
-	KillMode    string        `enum:"group,mixed" default:"group" placeholder:"group" help:"Who gets signals other than SIGKILL: all that the program has started (group), or its first process alone (mixed), for a program that passes them on to its workers; the processes that it leaves when it ends get SIGKILL at once."`
-	OnExit      string        `placeholder:"release" enum:"release,campaign,restart,stay" default:"release" help:"When the program ends by itself: release and exit with its status; release and campaign again (campaign); start it again (restart); keep leading without it (stay)."`
-	OnPromote   string        `placeholder:"CMD" help:"A shell command before the program starts in a new term."`
-	OnDemote    string        `placeholder:"CMD" help:"A shell command after it ended and before the lease is released."`
-	Label       string        `placeholder:"CMD" help:"A shell command at the start, at promotion and at demotion, with LEADER_ROLE=leader or follower."`
-	Cgroup      string        `name:"cgroup" default:"auto" placeholder:"auto" help:"Run the program in a separate cgroup and kill that, which reaches processes of other users, too (Linux): auto (where one can be had), off, require, or the path of the cgroup to make it in."`
-	AllowSetuid bool          `help:"Run a program that becomes another user (sudo, setuid) although it cannot be ended then."`
-	Slots       int           `short:"n" default:"1" placeholder:"N" help:"Let N hosts run the program at the same time: each leads one of the groups GROUP.1 to GROUP.N."`
-	Try         bool          `help:"End with status 75 at once if another leads, and with 6 if the server is away: for cron, and whatever else starts it again."`
-	Once        bool          `help:"Let one host of all start the program once in --every: for cron, with the same line on each host."`
-	Every       time.Duration `placeholder:"1m" help:"The period of --once: at most the time between two runs."`
-	At          string        `placeholder:"HH:MM" help:"In place of --every: the period of --once is a day, which begins at this time of the clock."`
-	Zone        string        `placeholder:"ZONE" help:"The zone of that clock, such as Europe/Berlin (default: this host's)."`
-	ProofKey    string        `placeholder:"FILE" type:"existingfile" help:"Sign proofs that this host leads, by the group's key in FILE (leader token keygen), into the file $LEADER_PROOF_FILE for the program."`
-	ProofFor    string        `placeholder:"NAME" help:"The audience of these proofs. Without, they are for everyone."`
-	HTTP        string        `name:"http" placeholder:"ADDRESS" help:"Serve /livez, /readyz, /leader and /metrics, on :8080 for example."`
+	StopTimeout time.Duration  `placeholder:"TIME" help:"From SIGTERM to SIGKILL at the end of a term (default: 5s, or half of what the lease has room for). If it is given, it also bounds the program's end after INT, QUIT or TERM to leader run."`
+	StopSignal  string         `enum:"TERM,INT,QUIT,HUP,USR1,USR2" default:"TERM" placeholder:"TERM" help:"What the program gets in place of SIGTERM: TERM, INT (PostgreSQL's fast shutdown), QUIT, HUP, USR1, USR2."`
+	KillMode    string         `enum:"group,mixed" default:"group" placeholder:"group" help:"Who gets signals other than SIGKILL: all that the program has started (group), or its first process alone (mixed), for a program that passes them on to its workers; the processes that it leaves when it ends get SIGKILL at once."`
+	OnExit      string         `placeholder:"release" enum:"release,campaign,restart,stay" default:"release" help:"When the program ends by itself: release and exit with its status; release and campaign again (campaign); start it again (restart); keep leading without it (stay)."`
+	OnPromote   string         `placeholder:"CMD" help:"A shell command before the program starts in a new term."`
+	OnDemote    string         `placeholder:"CMD" help:"A shell command after it ended and before the lease is released."`
+	Label       string         `placeholder:"CMD" help:"A shell command at the start, at promotion and at demotion, with LEADER_ROLE=leader or follower."`
+	Cgroup      string         `name:"cgroup" default:"auto" placeholder:"auto" help:"Run the program in a separate cgroup and kill that, which reaches processes of other users, too (Linux): auto (where one can be had), off, require, or the path of the cgroup to make it in."`
+	AllowSetuid bool           `help:"Run a program that becomes another user (sudo, setuid) although it cannot be ended then."`
+	Slots       int            `short:"n" default:"1" placeholder:"N" help:"Let N hosts run the program at the same time: each leads one of the groups GROUP.1 to GROUP.N."`
+	Try         bool           `help:"End with status 75 at once if another leads, and with 6 if the server is away: for cron, and whatever else starts it again."`
+	Once        bool           `help:"Let one host of all start the program once in --every: for cron, with the same line on each host."`
+	Every       *time.Duration `placeholder:"1m" help:"The period of --once: at most the time between two runs."`
+	At          string         `placeholder:"HH:MM" help:"In place of --every: the period of --once is a day, which begins at this time of the clock."`
+	Zone        string         `placeholder:"ZONE" help:"The zone of that clock, such as Europe/Berlin (default: this host's)."`
+	ProofKey    string         `placeholder:"FILE" type:"existingfile" help:"Sign proofs that this host leads, by the group's key in FILE (leader token keygen), into the file $LEADER_PROOF_FILE for the program."`
+	ProofFor    string         `placeholder:"NAME" help:"The audience of these proofs. Without, they are for everyone."`
+	HTTP        string         `name:"http" placeholder:"ADDRESS" help:"Serve /livez, /readyz, /leader and /metrics, on :8080 for example."`
 
 	Group   string   `arg:"" help:"The group: at most one of its members runs the program."`
 	Program []string `arg:"" help:"The program and its arguments, after --."`

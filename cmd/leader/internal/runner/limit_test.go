@@ -40,7 +40,7 @@ func untold(context.Context, string) (time.Time, uint64, error) { return time.Ti
 func TestAHostThatCouldNotWatchAtItsStartEndsWithTheOthers(t *testing.T) {
 	for fails, want := range map[int]int{0: 0, 1: 0, 5: 1} {
 		synctest.Test(t, func(t *testing.T) {
-			s, c := &lateStore{memstore.New(), fails}, &Command{Once: true, Every: 24 * time.Hour, Group: "g"}
+			s, c := &lateStore{memstore.New(), fails}, &Command{Once: true, Every: new(24 * time.Hour), Group: "g"}
 			c.Timeout = time.Second
 			var said strings.Builder
 			r := &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "a"}, err: &said, result: make(chan int, 1)}
@@ -77,7 +77,7 @@ func TestThePeriodThatEndsDuringATermWithoutAProgramEndsTheHostAfterIt(t *testin
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &runner{c: &Command{Once: true, Every: time.Hour}, err: io.Discard, result: make(chan int, 1)}
+			r := &runner{c: &Command{Once: true, Every: new(time.Hour)}, err: io.Discard, result: make(chan int, 1)}
 			r.beginPeriod(t.Context())
 			if !r.mayLead() {
 				t.Fatal("no term begins")

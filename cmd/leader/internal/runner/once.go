@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +18,11 @@ const defaultEvery = time.Minute
 // schedule returns the periods of --once. Validate has seen the flags.
 func (c Command) schedule() once.Schedule {
 	if c.At == "" {
-		return once.Every(cmp.Or(c.Every, defaultEvery))
+		every := defaultEvery
+		if c.Every != nil {
+			every = *c.Every
+		}
+		return once.Every(every)
 	}
 	clock, zone, _ := c.clock()
 	return once.Daily(clock.Hour(), clock.Minute(), zone)
@@ -59,11 +62,11 @@ func describe(ran inspect.Run, s once.Schedule, p once.Period) string {
 func (c Command) checkOnce() error {
 	var errs []error
 	switch {
-	case !c.Once && c.Every != 0:
+	case !c.Once && c.Every != nil:
 		errs = append(errs, errors.New("--every: has no effect without --once"))
 	case !c.Once && c.At != "":
 		errs = append(errs, errors.New("--at: has no effect without --once"))
-	case c.Every != 0 && c.At != "":
+	case c.Every != nil && c.At != "":
 		errs = append(errs, errors.New("--at: not with --every: both define when a period begins"))
 	case c.Zone != "" && c.At == "":
 		errs = append(errs, errors.New("--zone: has no effect without --at"))
@@ -71,8 +74,8 @@ func (c Command) checkOnce() error {
 		if _, _, err := c.clock(); err != nil {
 			errs = append(errs, err)
 		}
-	case c.Once && c.Every != 0 && c.Every < once.MinPeriod:
-		errs = append(errs, fmt.Errorf("--every %v: must be at least 1s", c.Every))
+	case c.Every != nil && *c.Every < once.MinPeriod:
+		errs = append(errs, fmt.Errorf("--every %v: must be at least 1s", *c.Every))
 	}
 	switch {
 	case !c.Once:

@@ -19,7 +19,7 @@ func TestFlagsDetermineThePeriods(t *testing.T) {
 		want  once.Schedule
 	}{
 		{Command{Once: true}, once.Every(time.Minute)},
-		{Command{Once: true, Every: time.Hour}, once.Every(time.Hour)},
+		{Command{Once: true, Every: new(time.Hour)}, once.Every(time.Hour)},
 		{Command{Once: true, At: "01:30", Zone: "Europe/Berlin"}, once.Daily(1, 30, berlin)},
 	} {
 		now := time.Now()
@@ -45,8 +45,9 @@ func TestALaterRunIsBlamedOnTheClockOrOnAnotherEvery(t *testing.T) {
 func TestADayOfOnceIsChecked(t *testing.T) {
 	for want, c := range map[string]Command{
 		"--at: has no effect without --once":   {At: "01:30"},
-		"--at: not with --every":               {Once: true, At: "01:30", Every: time.Hour},
+		"--at: not with --every":               {Once: true, At: "01:30", Every: new(time.Hour)},
 		"--zone: has no effect without --at":   {Once: true, Zone: "UTC"},
+		"--every 0s: must be at least 1s":      {Once: true, Every: new(time.Duration)},
 		`--at "25:00": must be a time such as`: {Once: true, At: "25:00"},
 		`--zone "Nowhere/At": must be a zone`:  {Once: true, At: "01:30", Zone: "Nowhere/At"},
 	} {
