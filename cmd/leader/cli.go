@@ -103,7 +103,7 @@ func newParser(std app.Streams, env environ.Env, exit func(int), opts ...kong.Op
 			{Key: "steer", Title: "Steer:"},
 			{Key: "setup", Title: "Set up:"},
 		}),
-		kong.Bind(std), env, kit(),
+		kong.Bind(std), env, kit(), kong.PostBuild(demo.Unexported),
 		kong.KindMapper(reflect.String, kong.MapperFunc(verbatim)),
 	}, opts...)...)
 }
@@ -111,7 +111,7 @@ func newParser(std app.Streams, env environ.Env, exit func(int), opts ...kong.Op
 // kit is what no other package links.
 func kit() app.Kit {
 	return app.Kit{
-		Drivers: stores.Drivers(), Settings: contexts.Settings, Contexts: contexts.Names,
+		Drivers: stores.Drivers(), Absent: stores.Absent, Settings: contexts.Settings, Contexts: contexts.Names,
 		Serve: func(port int) (app.Server, error) { return devnats.Start(port) },
 	}
 }

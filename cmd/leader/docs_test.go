@@ -923,7 +923,7 @@ func TestAProgramForNATSAloneReportsThat(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
 	judge(t, l, []mistake{
-		{"ls --store redis://127.0.0.1", 2, []string{`the scheme "redis"; known here are nats://`}},
+		{"ls --store redis://127.0.0.1", 2, []string{`the scheme "redis"; known here are nats://`, "built with -tags natsonly"}},
 		{"announce g --to etcd://127.0.0.1", 2, []string{"--to: this program was built with the tag natsonly"}},
 	})
 	if out, _ := l.run(0, "--version"); !strings.Contains(out, ", tags natsonly)") {

@@ -169,6 +169,8 @@ func (t Target) openElsewhere(command string) (*Session, error) {
 	defer cancel()
 	st, err := store.Open(ctx, t.Store, t.Kit.Drivers...)
 	switch {
+	case errors.Is(err, store.ErrInvalid) && strings.Contains(err.Error(), "known here are") && t.Kit.Absent != "":
+		return nil, fmt.Errorf("%w: --store: %w (%s)", ErrUsage, err, t.Kit.Absent)
 	case errors.Is(err, store.ErrInvalid): // the URL, and no server was asked
 		return nil, fmt.Errorf("%w: --store: %w", ErrUsage, err)
 	case err != nil:

@@ -16,6 +16,8 @@ import (
 type Kit struct {
 	// Drivers open the stores that --store names.
 	Drivers []store.Driver
+	// Absent explains why others are not known; empty if all are.
+	Absent string
 	// Settings returns the settings of a connection's flags, and the context
 	// that they name.
 	Settings func(natsconn.Flags) (natsconn.Settings, error)

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
@@ -34,7 +35,7 @@ type Command struct {
 
 	Workers   int           `default:"10" env:"WORKERS" help:"How many workers take part (1 to 200)."`
 	Key       string        `default:"demo" env:"KEY" help:"The group, which is the key in the bucket."`
-	Store     string        `placeholder:"URL" help:"A store to play on, in place of --server: redis://, postgres://, etcd:// and others (leader doctor --help shows the forms), or quorum: three servers that the demo starts, as one store. LEADER_STORE is not used."`
+	Store     string        `placeholder:"URL" help:"A store to play on, in place of --server: redis://, postgres://, etcd:// and others (not in a build with -tags natsonly; leader doctor --help shows the forms), or quorum: three servers that the demo starts, as one store. LEADER_STORE is not used."`
 	Bucket    string        `default:"demo-elections" help:"The key-value bucket; made if there is none."`
 	TTL       time.Duration `default:"2s" name:"ttl" help:"The length of the lease."`
 	Heartbeat time.Duration `placeholder:"TTL/4" help:"The time from one renewal to the next."`
@@ -84,12 +85,23 @@ Exit status: 0 if there never were two leaders, 3 if there were, 2 for wrong usa
 1 if the demo failed, or ended before all steps of the script were played.`
 }
 
-// BeforeApply removes what the environment has put into the flags, before the
-// flags of the command line are applied. The demo stops and breaks what it
-// finds, which must not happen to a server that a user has exported
-// permanently.
+// Unexported takes the variables from the flags of leader demo that name a
+// server. The demo stops and breaks what it finds, which must not happen to a
+// server that a user has exported permanently.
+func Unexported(parser *kong.Kong) error {
+	for _, node := range parser.Model.Leaves(true) {
+		for _, flag := range node.Flags {
+			if node.Name == "demo" && (flag.Name == "server" || flag.Name == "context") {
+				flag.Envs, flag.Tag.Envs = nil, nil
+			}
+		}
+	}
+	return nil
+}
+
+// BeforeApply keeps the environment. The parser calls it.
 func (c *Command) BeforeApply(env environ.Env) error {
-	c.env, c.Server, c.Context = env, "", ""
+	c.env = env
 	return nil
 }
 

@@ -29,6 +29,9 @@ func others() []store.Driver {
 	}
 }
 
+// Absent is empty, since this program knows all stores.
+const Absent = ""
+
 // Quiet keeps the clients of stores from writing to the standard error: the
 // commands report failures.
 func Quiet() {
