@@ -179,7 +179,7 @@ func TestAnInterruptEndsACampaignThatIsNotFit(t *testing.T) {
 // and an interrupt ends it as it does later.
 func TestCampaignAndAgentReportTheServerTheyWaitForAndEnd(t *testing.T) {
 	t.Parallel()
-	servers := map[string]string{"--server=nats://127.0.0.1:1": "leader: waiting for nats://127.0.0.1:1: "}
+	servers := map[string]string{"--server=nats://127.0.0.1:1": "leader: waiting for nats://127.0.0.1:1: connection refused\n"}
 	if !natsOnly() {
 		servers["--store="+nowhere] = "leader: waiting for the store: "
 	}

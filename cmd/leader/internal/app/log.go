@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
@@ -64,7 +66,7 @@ func (l *lines) WithGroup(name string) slog.Handler {
 
 // Handle prints a record.
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
-	if r.Level < l.level && !ofKind(r, leader.NoteBarred, leader.NoteUnbarred, leader.NoteWaiting) || ofKind(r, l.said...) {
+	if r.Level < l.level && !ofKind(r, leader.NoteBarred, leader.NoteUnbarred, leader.NoteWaiting) || ofKind(r, l.said...) || slices.Contains(l.said, leader.NoteDisconnected) && unsent(r) {
 		return nil
 	}
 	var b strings.Builder
@@ -98,6 +100,16 @@ func ofKind(r slog.Record, kinds ...string) (found bool) {
 		return !found
 	})
 	return found
+}
+
+// unsent reports whether a record is the note that the store was not asked,
+// since there is no connection.
+func unsent(r slog.Record) (found bool) {
+	r.Attrs(func(a slog.Attr) bool {
+		found = a.Key == "text" && strings.HasSuffix(a.Value.String(), nats.ErrDisconnected.Error())
+		return !found
+	})
+	return found && ofKind(r, leader.NoteNotReady)
 }
 
 // words returns the message of a record with its attributes. A note of an

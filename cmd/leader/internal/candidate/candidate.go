@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -150,8 +151,13 @@ func (f Flags) AcquireGrace() leader.AcquireGrace {
 func (f Flags) Connect(ctx context.Context, command string, say io.Writer) (*app.Session, error) {
 	waits := make(chan struct{}) // closed when it was printed which server is waited for
 	defer close(waits)
+	reason := "" // why it waits, as printed; the first outage of that reason is not printed again
 	opts := append(natsconn.Outages(func(text string) {
 		<-waits
+		if reason != "" && strings.HasSuffix(text, reason) {
+			reason = ""
+			return
+		}
 		app.Say(say, errors.New(text))
 	}),
 		// Without a buffer: what waits there for a reconnection would be
@@ -166,7 +172,8 @@ func (f Flags) Connect(ctx context.Context, command string, say io.Writer) (*app
 		// An error in the flags is found again.
 		s, again := f.Open(command, append(opts, nats.RetryOnFailedConnect(true))...)
 		if again == nil && !s.Connected() {
-			app.Say(say, fmt.Errorf("waiting for %s: %w", s.URL, cause(err))) // the election does
+			reason = cause(err)
+			app.Say(say, fmt.Errorf("waiting for %s: %s", s.URL, reason)) // the election does
 		}
 		return s, again
 	case store.Classify(err) == store.Transient:
@@ -177,11 +184,14 @@ func (f Flags) Connect(ctx context.Context, command string, say io.Writer) (*app
 }
 
 // cause returns why a connection failed, without what is printed anyway.
-func cause(err error) error {
+func cause(err error) string {
+	if errors.Is(err, nats.ErrNoServers) { // as nats.Connect calls it
+		return "connection refused"
+	}
 	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
 		err = next
 	}
-	return err
+	return err.Error()
 }
 
 // reopen opens a store elsewhere than on NATS, as soon as its servers answer.

@@ -83,6 +83,9 @@ func (o *outages) failed(nc *nats.Conn, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.conn = nc
+	if errors.Is(err, nats.ErrNoServers) {
+		return // no reason: each server's own error is reported
+	}
 	if refused := refusal(err); refused != nil {
 		o.refused = true
 		o.report(fmt.Sprintf("the server refused the login: %v", refused))

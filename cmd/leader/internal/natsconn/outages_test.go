@@ -26,6 +26,7 @@ func TestAnOutageIsNamedAtOnceAndThenEachMinute(t *testing.T) {
 		o.lost(nil, io.EOF)
 		for range 121 {
 			o.failed(nil, errors.New("connection refused"))
+			o.failed(nil, nats.ErrNoServers) // which has no reason
 			time.Sleep(time.Second)
 		}
 		o.back("nats://b")
