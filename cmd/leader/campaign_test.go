@@ -257,7 +257,7 @@ func TestABucketThatIsNamedMustExist(t *testing.T) {
 	url := devtest.Serve(t)
 	for _, line := range []string{"campaign jobs --bucket laeders", "run jobs --bucket laeders -- true", "run jobs -n 2 --bucket laeders -- true"} {
 		code, _, stderr := runProgram(t, []string{"NATS_URL=" + url}, strings.Fields(line)...)
-		if code != 5 || !strings.Contains(stderr, "leader bucket create --bucket laeders") {
+		if code != 5 || !strings.Contains(stderr, "leader bucket create laeders") {
 			t.Errorf("%s: exit status %d, stderr %q", line, code, stderr)
 		}
 	}

@@ -769,10 +769,14 @@ func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
 		{"frobnicate", `leader: unexpected argument frobnicate`, "leader"},
 		{"ls --wach", `leader: unknown flag --wach, did you mean "--watch"?`, "leader ls"},
 		{"ls -o xml", `leader: --output must be one of "table","wide","json","yaml","name" but got "xml"`, "leader ls"},
+		{"campaign g --profile fast", `leader: --profile must be one of "low-latency","stable","high-throughput" but got "fast"`, "leader campaign"},
 		{"get", `leader: get: <group>: is required`, "leader get"},
+		{"campaign", `leader: campaign: <group>: is required`, "leader campaign"},
+		{"pause", `leader: pause: <group>: is required`, "leader pause"},
 		{"get a b", `leader: unexpected argument b`, "leader get"},
 		{"history show", `leader: history show: <group>: is required`, "leader history show"},
-		{"run reports", `leader: expected "<program> ..."`, "leader run"},
+		{"run", "leader: run: <group>: is required\nleader: <program>: is required", "leader run"},
+		{"run reports", `leader: run: <program>: is required`, "leader run"},
 		{
 			"run reports sh -c true", "leader: -c comes after the program: write -- before the program, and all that follows is the program's\n" +
 				"leader:   leader run reports -- sh -c true", "leader run",

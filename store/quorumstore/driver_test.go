@@ -83,8 +83,8 @@ func TestDriverOpensMembers(t *testing.T) {
 func TestDriverNamesTheMemberAtFault(t *testing.T) {
 	y := newYard("h1", "h2", "h3")
 	for rawURL, want := range map[string]string{
-		"quorum://":                                        "0 members",
-		"quorum://?m=a=mem://h1&m=b=mem://h2":              "2 members",
+		"quorum://":                                        "members: 0: must be",
+		"quorum://?m=a=mem://h1&m=b=mem://h2":              "members: 2: must be",
 		"quorum://host?m=a=mem://h1":                       "must be nothing",
 		"quorum://?m=a=mem://h1&n=b":                       `"n" is unknown`,
 		"quorum://?m=a=mem://h1&m=mem://h2":                "member 2",

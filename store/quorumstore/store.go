@@ -67,7 +67,7 @@ var (
 func New(members []Member, opts Options) (*Store, error) {
 	n := len(members)
 	if n < 3 || n > ballot.MaxMembers || n%2 == 0 {
-		return nil, fmt.Errorf("%w: %d members: must be 3 or %d, since more than half of them decide", store.ErrInvalid, n, ballot.MaxMembers)
+		return nil, fmt.Errorf("%w: members: %d: must be 3 or %d, since more than half of them decide", store.ErrInvalid, n, ballot.MaxMembers)
 	}
 	if opts.Timeout <= 0 {
 		opts.Timeout = 2 * time.Second

@@ -12,7 +12,6 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
 	"github.com/seed-ff2cb582/leader/discovery"
-	"github.com/seed-ff2cb582/leader/store"
 )
 
 // A Command is the command line of leader announce.
@@ -76,9 +75,7 @@ Examples:
 func (c Command) Validate() error {
 	errs := []error{c.Target.Validate(), c.CheckHosts()}
 	for i, g := range c.Groups {
-		if !store.ValidKey(g) {
-			errs = append(errs, fmt.Errorf("group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", g))
-		}
+		errs = append(errs, app.ValidGroup(g))
 		if slices.Contains(c.Groups[:i], g) {
 			errs = append(errs, fmt.Errorf("group %q: is named twice", g))
 		}

@@ -49,6 +49,17 @@ type Target struct { //nolint:recvcheck // the parser's hook changes it, and all
 	named string // the bucket that --store names, if it names one
 }
 
+// ValidGroup returns an error unless an argument can be a group's name.
+func ValidGroup(group string) error {
+	if group == "" {
+		return errors.New("<group>: is required")
+	}
+	if !store.ValidKey(group) {
+		return fmt.Errorf("group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", group)
+	}
+	return nil
+}
+
 // Validate checks what the parser cannot.
 func (t Target) Validate() error {
 	var errs []error

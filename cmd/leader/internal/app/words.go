@@ -27,6 +27,7 @@ func Words(err error) string {
 		leader.ErrInvalidConfig.Error()+":\n", "", leader.ErrInvalidConfig.Error()+": ", "",
 		store.ErrPermanent.Error()+": ", "", store.ErrTransient.Error()+": ", "", store.ErrInvalid.Error()+": ", "",
 		ErrUsage.Error()+": ", "", "BucketAutoCreate or ", "", "BucketMaxBytes or ", "",
+		"bucket create --bucket ", "bucket create ", `must be one of "",`, "must be one of ",
 		context.DeadlineExceeded.Error(), "timeout",
 	).Replace(text)
 }

@@ -53,7 +53,7 @@ Examples:
 
 // Validate checks what the parser cannot.
 func (c Command) Validate() error {
-	errs := []error{c.Flags.Validate()}
+	errs := []error{c.Flags.Validate(), app.ValidGroup(c.Group)}
 	for name, d := range map[string]time.Duration{"--resign-after": c.ResignAfter, "--for": c.For} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s %v: must not be negative", name, d))

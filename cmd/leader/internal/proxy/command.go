@@ -101,7 +101,7 @@ func (c Command) routes() ([]route, error) {
 		if c.Group == "" {
 			return nil, errors.New("<group>: is required, or --file")
 		}
-		errs := []error{validGroup(c.Group)}
+		errs := []error{app.ValidGroup(c.Group)}
 		if c.Listen == "" {
 			errs = append(errs, errors.New("--listen: is required, as HOST:PORT"))
 		} else {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 )
 
 const (
@@ -72,7 +72,7 @@ func readRoutes(name string, file io.Reader) (routes []route, _ error) {
 // with what could be read, so that one try is enough to see them.
 func readRoute(fields []string) (r route, errs []error) {
 	r.group = fields[0]
-	errs = []error{validGroup(r.group)}
+	errs = []error{app.ValidGroup(r.group)}
 	if len(fields) < 2 {
 		return r, append(errs, errors.New("listen: is required, as HOST:PORT"))
 	}
@@ -89,14 +89,6 @@ func readRoute(fields []string) (r route, errs []error) {
 		errs = append(errs, fmt.Errorf("%q: must not follow GROUP LISTEN PORT", fields[3]))
 	}
 	return r, errs
-}
-
-// validGroup returns what is wrong with the name of a group.
-func validGroup(group string) error {
-	if !store.ValidKey(group) {
-		return fmt.Errorf("group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", group)
-	}
-	return nil
 }
 
 // validListen returns what is wrong with an address. A port has to be a number,

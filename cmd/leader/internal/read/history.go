@@ -61,7 +61,7 @@ Examples:
 
 // Validate checks what the parser cannot.
 func (c HistoryShowCommand) Validate() error {
-	errs := []error{c.Target.Validate(), validGroup(c.Group)}
+	errs := []error{c.Target.Validate(), app.ValidGroup(c.Group)}
 	for _, flag := range [][2]string{{"--at", c.At}, {"--since", c.Since}} {
 		if _, err := parseTime(flag[1], time.Now()); flag[1] != "" && err != nil {
 			errs = append(errs, fmt.Errorf("%s %w", flag[0], err))

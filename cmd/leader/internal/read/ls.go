@@ -75,17 +75,6 @@ func validPattern(pattern string) error {
 	return nil
 }
 
-// validGroup returns what is wrong with the name of a group.
-func validGroup(group string) error {
-	if group == "" {
-		return errors.New("<group>: is required")
-	}
-	if !store.ValidKey(group) {
-		return fmt.Errorf("group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", group)
-	}
-	return nil
-}
-
 // Run prints the list. A name without a group is an error, and a pattern that
 // matches nothing is an empty list: a user who names a group expects it to be
 // there.

@@ -80,7 +80,7 @@ func (c VerifyCommand) Validate() error {
 	if !c.Offline.Offline && c.Term == 0 {
 		err = errors.New("--term: is required, and not 0")
 	}
-	return errors.Join(err, c.Target.Validate(), c.Offline.Validate(), validGroup(c.Group))
+	return errors.Join(err, c.Target.Validate(), c.Offline.Validate(), app.ValidGroup(c.Group))
 }
 
 // A Verdict is what verify prints, as JSON.

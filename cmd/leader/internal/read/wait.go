@@ -43,7 +43,7 @@ Examples:
 
 // Validate checks what the parser cannot.
 func (c WaitCommand) Validate() error {
-	errs := []error{c.Target.Validate(), validGroup(c.Group)}
+	errs := []error{c.Target.Validate(), app.ValidGroup(c.Group)}
 	if c.Vacant && c.By != "" {
 		errs = append(errs, errors.New("--vacant: nobody leads then, and --by names who is to"))
 	}

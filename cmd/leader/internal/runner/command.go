@@ -188,7 +188,10 @@ const examples = `Examples:
 
 // Validate checks what the parser cannot.
 func (c Command) Validate() error {
-	errs := []error{c.Flags.Validate(), c.CheckHosts()}
+	errs := []error{c.Flags.Validate(), c.CheckHosts(), app.ValidGroup(c.Group)}
+	if len(c.Program) == 0 {
+		errs = append(errs, errors.New("<program>: is required"))
+	}
 	if c.StopTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--stop-timeout %v: must not be negative", c.StopTimeout))
 	}

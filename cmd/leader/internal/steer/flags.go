@@ -17,7 +17,6 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/environ"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
-	"github.com/seed-ff2cb582/leader/store"
 )
 
 // Flags are what the commands have in common.
@@ -34,11 +33,7 @@ type Flags struct {
 
 // Validate checks what the parser cannot.
 func (f Flags) Validate() error {
-	errs := []error{f.Target.Validate()}
-	if !store.ValidKey(f.Group) {
-		errs = append(errs, fmt.Errorf("group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", f.Group))
-	}
-	return errors.Join(errs...)
+	return errors.Join(f.Target.Validate(), app.ValidGroup(f.Group))
 }
 
 // run connects and has a desk do its work.
