@@ -48,7 +48,9 @@ Examples:
 }
 
 // Validate checks what the parser cannot.
-func (c GetCommand) Validate() error { return errors.Join(c.Target.Validate(), app.ValidGroup(c.Group)) }
+func (c GetCommand) Validate() error {
+	return errors.Join(c.Target.Validate(), app.ValidGroup(c.Group))
+}
 
 // A Detail is what get prints, as JSON.
 type Detail struct {

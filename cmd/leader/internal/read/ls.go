@@ -36,7 +36,8 @@ enable), from the store if it reports when it stored a record (NATS does) and no
 its record contains: by the clocks of the server and of this host, if the store reports when it stored the record. Other stores do not, and
 the leader's clock may be wrong. If the lease has run out by that clock, the command watches the record: for a third of
 the lease, or for as long as --timeout allows. If the record does not change, its holder leads no more. CHANGE is why the last
-leader left, if the history knows that, or else why the current leader leads; for a paused group, who paused it.
+leader left, if the history or the record contains that, or else why the current leader leads, if it answers the roll call, and otherwise -; for a
+paused group, who paused it.
 
 Columns of -o wide: why (in the words of who asked for the change, or who paused the group), the latest renewal (by the clock of the store if it reports that,
 and else by the leader's), how often the group had got another leader

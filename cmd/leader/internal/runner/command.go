@@ -181,9 +181,9 @@ const examples = `Examples:
   # Another service verifies who leads, without a connection to the store.
   leader run feed --proof-key feed.pem -- ./feed
   # In the crontab of each: who leads goes on, the others end.
-  */5 * * * * root leader run --try report -- ./report.sh
+  */5 * * * * root /usr/local/bin/leader run --try job -- /opt/job.sh
   # One of them, each night.
-  0 2 * * * root leader run --once --at 02:00 backup -- ./backup.sh
+  0 2 * * * root /usr/local/bin/leader run --once --at 02:00 db -- /opt/db.sh
   leader run --dev try -- sh -c 'echo term $LEADER_TERM; sleep 5'`
 
 // Validate checks what the parser cannot.
