@@ -106,7 +106,7 @@ func ofKind(r slog.Record, kinds ...string) (found bool) {
 // since there is no connection.
 func unsent(r slog.Record) (found bool) {
 	r.Attrs(func(a slog.Attr) bool {
-		found = a.Key == "text" && strings.HasSuffix(a.Value.String(), nats.ErrDisconnected.Error())
+		found = a.Key == "text" && strings.Contains(a.Value.String(), nats.ErrDisconnected.Error())
 		return !found
 	})
 	return found && ofKind(r, leader.NoteNotReady)
