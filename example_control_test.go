@@ -81,7 +81,7 @@ func ExampleElection_failover() {
 }
 
 // A leader that is to be drained resigns: its work stops, the record is
-// released, and it stays back until another has led.
+// released, and it stays back until another has led, or for a lease.
 func ExampleElection_Resign() {
 	ctx := context.Background()
 	st := memstore.New()

@@ -92,7 +92,7 @@ func (c *client) connected() error {
 	case !c.nc.IsConnected():
 		// Sending now would leave the write to the reconnect buffer, which
 		// delivers it when nobody wants it any more.
-		return fmt.Errorf("%w: not sent: %w", store.ErrTransient, nats.ErrDisconnected)
+		return fmt.Errorf("%w: not sent: no connection to %s: %w", store.ErrTransient, strings.Join(c.nc.Servers(), ", "), nats.ErrDisconnected)
 	}
 	return nil
 }

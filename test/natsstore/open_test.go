@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -72,5 +74,24 @@ func TestAURLThatOpensNothingIsRefused(t *testing.T) {
 	srv.Stop()
 	if _, err := store.Open(natslab.Within(t), srv.URL()+"/b", natsstore.Driver()); store.Classify(err) != store.Transient {
 		t.Errorf("without a server: %v", err)
+	}
+}
+
+// Who reads the log learns which server is away, and no password.
+func TestErrorOfALostConnectionNamesTheServers(t *testing.T) {
+	t.Parallel()
+	nc, err := nats.Connect("nats://user:secret@127.0.0.1:1", nats.RetryOnFailedConnect(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	st, err := natsstore.New(nc, "b", natsstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	_, err = st.Get(t.Context(), "k")
+	if store.Classify(err) != store.Transient || !strings.Contains(err.Error(), "no connection to nats://127.0.0.1:1:") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a read without a connection: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ func TestLogsAreLinesOfTheCommand(t *testing.T) {
 	quiet.Warn("no answer", "error", fmt.Errorf("%w: %w", store.ErrPermanent, errors.New("two\nlines")), "term", 7, "leader", "")
 	quiet.Warn("note", "kind", "warning", "text", "A sentence.", "correlation", "")
 	quiet.Warn("note", "kind", "warning", "text", "A sentence.", "correlation", "c0ffee00")
-	quiet.Warn("note", "kind", "not-ready", "text", "transient failure: not sent: nats: server is disconnected")
+	quiet.Warn("note", "kind", "not-ready", "text", "transient failure: not sent: no connection to nats://127.0.0.1:4222: nats: server is disconnected")
 	quiet.Error("note", "kind", "panic", "text", "OnPromote panicked")
 	want := "leader: paused\nleader: no longer paused\nleader: warning: no answer, error two; lines, term 7\nleader: warning: A sentence.\nleader: warning: A sentence, correlation c0ffee00\nleader: error: OnPromote panicked, kind panic\n"
 	if b.String() != want {
