@@ -902,11 +902,11 @@ func (w *simWorld) calmDown() {
 		patience += w.longest // the cool-down comes on top
 	}
 	patience = time.Duration(float64(patience) * (1 + w.drift()) / (1 - w.drift())) // by the slowest clock
-	// Not at its end alone: there one may be handing over to another that is
-	// preferred.
-	led := false
+	// Not at its end alone, nor by looks alone: whoever leads may at once hand over
+	// to another that is preferred.
+	before, led := w.promotions(), false
 	for begun := time.Now(); !led && time.Since(begun) < patience; time.Sleep(w.ttl / 20) {
-		led = slices.ContainsFunc(w.procs, func(p *simProc) bool { return p.election().IsLeader() })
+		led = w.promotions() > before || slices.ContainsFunc(w.procs, func(p *simProc) bool { return p.election().IsLeader() })
 	}
 	if !led {
 		w.t.Errorf("G5: nobody leads after the calm")
@@ -917,6 +917,13 @@ func (w *simWorld) calmDown() {
 		return
 	}
 	w.judgeNews()
+}
+
+// promotions is the number of terms that have begun.
+func (w *simWorld) promotions() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.terms
 }
 
 // judgeNews judges that everybody hears who leads, by OnLeaderChange and by
