@@ -92,9 +92,15 @@ func (c *client) connected() error {
 	case !c.nc.IsConnected():
 		// Sending now would leave the write to the reconnect buffer, which
 		// delivers it when nobody wants it any more.
-		return fmt.Errorf("%w: not sent: no connection to %s: %w", store.ErrTransient, strings.Join(c.nc.Servers(), ", "), nats.ErrDisconnected)
+		return fmt.Errorf("%w: not sent: %w", store.ErrTransient, c.away())
 	}
 	return nil
+}
+
+// away is the error of a connection that is down. The servers' URLs in it have no
+// users.
+func (c *client) away() error {
+	return fmt.Errorf("no connection to %s: %w", strings.Join(c.nc.Servers(), ", "), nats.ErrDisconnected)
 }
 
 // ask sends one request that changes nothing, and that may be made again without
@@ -104,7 +110,7 @@ func (c *client) ask(ctx context.Context, subject string, body []byte) (*nats.Ms
 	// The client library would keep the request until it has reconnected. On a
 	// closed connection the library refuses the request itself.
 	if !before.Connected && !c.nc.IsClosed() {
-		return nil, before, nats.ErrDisconnected
+		return nil, before, c.away()
 	}
 	ctx, call := c.attendant.Begin(ctx, before, subject, func(ctx context.Context) error {
 		return c.refused(ctx, wire.Publish, subject)
