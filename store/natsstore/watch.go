@@ -201,7 +201,10 @@ func (s *Store) awaitBeginning(ctx context.Context, h *hub, w *subscription) err
 			_ = s.nc.FlushWithContext(ctx)
 			return s.checkRights(ctx, h, w)
 		case <-h.loop.Quit():
-			return fmt.Errorf("%w: watching bucket %q: the store or the watch was closed", store.ErrPermanent, s.names.Bucket)
+			if ctx.Err() == nil { // which ends the last watch, and so the loop
+				return fmt.Errorf("%w: watching bucket %q: the store or the watch was closed", store.ErrPermanent, s.names.Bucket)
+			}
+			return s.noBeginning(ctx, h, w)
 		case <-ctx.Done():
 			return s.noBeginning(ctx, h, w)
 		case <-look.C:
