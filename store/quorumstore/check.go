@@ -109,8 +109,8 @@ func (s *Store) distinct(ctx context.Context, answered []*member, all *store.Rep
 		if err == nil && was != s.mark(m) {
 			if k := slices.IndexFunc(s.members, func(o *member) bool { return was == s.mark(o) }); k >= 0 {
 				cancel()
-				return fmt.Errorf("%w: the store of member %q is marked as that of member %q by its key %q: give each member a server that shares nothing with the others, under one name for ever",
-					store.ErrPermanent, m.name, s.members[k].name, checkKey)
+				return fmt.Errorf("%w: the store of member %q contains, in the key %q, the mark of member %q: give each member a server that shares nothing with the others, under one name for ever",
+					store.ErrPermanent, m.name, checkKey, s.members[k].name)
 			}
 			_, err = m.Store.CompareAndSwap(bounded, store.Write{Key: checkKey, Expected: e.Revision, Value: []byte(s.mark(m))})
 		}
@@ -142,7 +142,11 @@ func (s *Store) prepare(ctx context.Context, keys []string, all *store.Report) e
 		bounded, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 		err := s.settle(bounded, key)
 		cancel()
-		if err != nil {
+		if err == nil {
+			continue
+		}
+		// Another process may have prepared it meanwhile.
+		if left, unread := s.bare(ctx, []string{key}); unread != nil || len(left) > 0 {
 			all.Warnings = append(all.Warnings, fmt.Sprintf("Key %q cannot be written while a member is away, since the members could not be prepared for it: %v.", key, err))
 		}
 	}
