@@ -169,7 +169,7 @@ func (t Target) openElsewhere(command string) (*Session, error) {
 	defer cancel()
 	st, err := store.Open(ctx, t.Store, t.Kit.Drivers...)
 	switch {
-	case errors.Is(err, store.ErrInvalid) && strings.Contains(err.Error(), "known here are") && t.Kit.Absent != "":
+	case errors.Is(err, store.ErrInvalid) && t.Kit.Absent != "" && !t.Kit.knows(t.Store):
 		return nil, fmt.Errorf("%w: --store: %w (%s)", ErrUsage, err, t.Kit.Absent)
 	case errors.Is(err, store.ErrInvalid): // the URL, and no server was asked
 		return nil, fmt.Errorf("%w: --store: %w", ErrUsage, err)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -63,4 +64,10 @@ func (k Kit) stores() string {
 		return strings.Join(all[:last], ", ") + " or " + all[last]
 	}
 	return strings.Join(all, "")
+}
+
+// knows reports whether a driver has the scheme of a store's URL.
+func (k Kit) knows(rawURL string) bool {
+	scheme, _, _ := strings.Cut(strings.ToLower(rawURL), ":")
+	return slices.ContainsFunc(k.Drivers, func(d store.Driver) bool { return slices.Contains(d.Schemes, scheme) })
 }
