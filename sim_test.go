@@ -902,8 +902,8 @@ func (w *simWorld) calmDown() {
 		patience += w.longest // the cool-down comes on top
 	}
 	patience = time.Duration(float64(patience) * (1 + w.drift()) / (1 - w.drift())) // by the slowest clock
-	// Not at its end alone, nor by looks alone: whoever leads may at once hand over
-	// to another that is preferred.
+	// It counts promotions, too: a leader may hand over at once to a candidate that
+	// is preferred, between two samples or at the end.
 	before, led := w.promotions(), false
 	for begun := time.Now(); !led && time.Since(begun) < patience; time.Sleep(w.ttl / 20) {
 		led = w.promotions() > before || slices.ContainsFunc(w.procs, func(p *simProc) bool { return p.election().IsLeader() })

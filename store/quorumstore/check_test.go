@@ -110,7 +110,7 @@ func TestCheckRefusesOneStoreUnderTwoNames(t *testing.T) {
 	members := three()
 	members[2].Store = members[0].Store
 	_, err := open(t, members).Check(t.Context(), store.CheckRequest{Key: "k"})
-	if !errors.Is(err, store.ErrPermanent) || !strings.Contains(err.Error(), `member "c" is marked as that of member "a"`) {
+	if !errors.Is(err, store.ErrPermanent) || !strings.Contains(err.Error(), `the mark of member "a"`) {
 		t.Errorf("Check: %v; want a permanent failure that names a and c", err)
 	}
 	// Whoever comes later finds the marks, also of a member that is away.

@@ -198,7 +198,7 @@ func TestMemberThatIsRefusedLateIsTriedAgain(t *testing.T) {
 		}
 		ways[2].connection(store.Disconnected)
 		if last != store.Disconnected {
-			t.Errorf("when the late member was lost, too, the state told was %v", last)
+			t.Errorf("when the late member was lost, too, the listener received %v", last)
 		}
 	})
 }

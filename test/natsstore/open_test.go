@@ -77,7 +77,7 @@ func TestAURLThatOpensNothingIsRefused(t *testing.T) {
 	}
 }
 
-// Who reads the log learns which server is away, and no password.
+// The error names the server that is away, and contains no password.
 func TestErrorOfALostConnectionNamesTheServers(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect("nats://user:secret@127.0.0.1:1", nats.RetryOnFailedConnect(true))

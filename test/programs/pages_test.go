@@ -223,7 +223,7 @@ func startShell(t *testing.T, commands, port, url string) *shell {
 	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "PWD="+dir, "PATH="+commands+string(os.PathListSeparator)+os.Getenv("PATH"))
 	if url != nats.DefaultURL {
-		// What the page builds connects to the default port, too. The go command
+		// The page's programs connect to the default port, too. The go command
 		// names the file as the shell does, by the link.
 		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlayOf(t, filepath.Join(dir, "leader", "examples", "quickstart", "main.go"), url))
 	}
