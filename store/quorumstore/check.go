@@ -123,22 +123,30 @@ func (s *Store) distinct(ctx context.Context, answered []*member, all *store.Rep
 	return nil
 }
 
-// foundingWindow bounds the delay before a process gives keys their memory.
+// foundingWindow bounds the first delay before a process gives keys their memory.
 const foundingWindow = 100 * time.Millisecond
 
 // prepare gives the members their memory of the keys. The candidates of a new
 // group may start together by the hundreds, and would keep each other from it.
-// So each looks first, waits, few of many for a short time, and looks again.
+// So each looks, waits, few of many for a short time, and looks again. It acts
+// only if nothing has moved in between; else others are acting, and it waits for
+// longer.
 func (s *Store) prepare(ctx context.Context, keys []string, all *store.Report) error {
-	bare, err := s.bare(ctx, keys)
-	if err != nil || len(bare) == 0 {
-		return err
+	var seen []uint64
+	began := time.Now()
+	for window := foundingWindow; ; window *= 2 {
+		bare, now, err := s.bare(ctx, keys)
+		if err != nil || len(bare) == 0 {
+			return err
+		}
+		keys = bare
+		if slices.Equal(seen, now) || time.Since(began) > s.opts.Timeout {
+			break
+		}
+		seen = now
+		backoff.Sleep(ctx, backoff.Skewed(rand.Float64(), window))
 	}
-	backoff.Sleep(ctx, backoff.Skewed(rand.Float64(), foundingWindow))
-	if bare, err = s.bare(ctx, bare); err != nil {
-		return err
-	}
-	for _, key := range bare {
+	for _, key := range keys {
 		bounded, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 		err := s.settle(bounded, key)
 		cancel()
@@ -146,7 +154,7 @@ func (s *Store) prepare(ctx context.Context, keys []string, all *store.Report) e
 			continue
 		}
 		// Another process may have prepared it meanwhile.
-		if left, unread := s.bare(ctx, []string{key}); unread != nil || len(left) > 0 {
+		if left, _, unread := s.bare(ctx, []string{key}); unread != nil || len(left) > 0 {
 			all.Warnings = append(all.Warnings, fmt.Sprintf("Key %q cannot be written while a member is away, since the members could not be prepared for it: %v.", key, err))
 		}
 	}
@@ -154,25 +162,29 @@ func (s *Store) prepare(ctx context.Context, keys []string, all *store.Report) e
 }
 
 // bare returns the keys that nobody wrote, and of which a member has no memory
-// or does not answer.
-func (s *Store) bare(ctx context.Context, keys []string) (bare []string, err error) {
+// or does not answer, with the revisions of their registers.
+func (s *Store) bare(ctx context.Context, keys []string) (bare []string, revisions []uint64, err error) {
 	for _, key := range keys {
 		e, err := s.Get(ctx, key)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if e.Revision != 0 {
 			continue
 		}
 		states, err := s.Inspect(ctx, key)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if slices.ContainsFunc(states, func(m MemberState) bool { return !m.Memory }) {
-			bare = append(bare, key)
+		if !slices.ContainsFunc(states, func(m MemberState) bool { return !m.Memory }) {
+			continue
+		}
+		bare = append(bare, key)
+		for _, m := range states {
+			revisions = append(revisions, m.Revision)
 		}
 	}
-	return bare, nil
+	return bare, revisions, nil
 }
 
 // ConnState implements [store.ConnReporter]: the store is connected while more
