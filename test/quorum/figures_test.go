@@ -37,12 +37,15 @@ func renewalFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(one.Close)
-	t.Logf("renewal, one server: %s", quorumlab.Spread(quorumlab.Renewals(t, one, 500)))
-	t.Logf("renewal, three servers: %s", quorumlab.Spread(quorumlab.Renewals(t, b.open(t, b.bucket(t)), 500)))
+	three := b.open(t, b.bucket(t))
+	for _, pause := range []time.Duration{0, 10 * time.Millisecond} {
+		t.Logf("renewal, one server, a pause of %v: %s", pause, quorumlab.Spread(quorumlab.Renewals(t, one, 500, pause)))
+		t.Logf("renewal, three servers, a pause of %v: %s", pause, quorumlab.Spread(quorumlab.Renewals(t, three, 500, pause)))
+	}
 	far := openAt(t, b.bucket(t), b.far(t))
-	t.Logf("renewal, members at 1, 20 and 80 ms: %s", quorumlab.Spread(quorumlab.Renewals(t, far, 50)))
+	t.Logf("renewal, members at 1, 20 and 80 ms: %s", quorumlab.Spread(quorumlab.Renewals(t, far, 50, 0)))
 	b.servers[0].Stop()
-	t.Logf("renewal, members at 20 and 80 ms, the nearest down: %s", quorumlab.Spread(quorumlab.Renewals(t, far, 50)))
+	t.Logf("renewal, members at 20 and 80 ms, the nearest down: %s", quorumlab.Spread(quorumlab.Renewals(t, far, 50, 0)))
 }
 
 // far returns the URLs of the members at 1, 20 and 80 ms, as round trips.
@@ -62,7 +65,7 @@ func processorFigures(t *testing.T) {
 	b := newBed(t)
 	used := func(st store.Store) time.Duration {
 		before := harness.Processor()
-		quorumlab.Renewals(t, st, n)
+		quorumlab.Renewals(t, st, n, 0)
 		return (harness.Processor() - before) / n
 	}
 	one, err := natsstore.New(natslab.Connect(t, b.servers[0].URL()), b.bucket(t), natsstore.Options{})
@@ -156,37 +159,60 @@ func handoverFigures(t *testing.T) {
 	measure("members at 20 and 80 ms, the nearest down", h)
 }
 
+// crashFigures cuts the leader off, on three servers of which one is down, and
+// on one server: the difference is what the quorum costs.
 func crashFigures(t *testing.T) {
-	var took []time.Duration
 	const ttl = time.Second
-	for range 5 {
-		b := newBed(t)
-		g := newGroup(t)
-		bucket := b.bucket(t)
-		var relays []*natslab.Relay
-		var urls []string
-		for _, srv := range b.servers {
-			r := natslab.NewRelay(t, srv.Addr())
-			relays = append(relays, r)
-			urls = append(urls, r.URL())
+	for _, servers := range []int{3, 1} {
+		var took []time.Duration
+		for range 10 {
+			b := newBed(t)
+			took = append(took, b.crash(t, b.servers[:servers], ttl))
 		}
-		first := g.join(openAt(t, bucket, urls), "first", ttl, ttl/4)
-		g.leader()
-		other := g.join(b.open(t, bucket), "other", ttl, ttl/4)
-		b.servers[2].Stop()
-		renewed := first.count("renew ok")
-		g.await("a renewal without a member", func() bool { return first.count("renew ok") > renewed })
-		for _, r := range relays {
-			r.Hold(natslab.ToServer, natslab.ToClient)
-		}
-		began := time.Now()
-		g.await("the other leads", other.IsLeader)
-		took = append(took, time.Since(began))
-		for _, r := range relays {
-			r.Resume()
-		}
+		t.Logf("the leader is cut off, servers: %d, TTL %v: the other leads after %s", servers, ttl, quorumlab.Spread(took))
 	}
-	t.Logf("the leader is cut off, one member down, TTL %v: the other leads after %s", ttl, quorumlab.Spread(took))
+}
+
+// crash returns how long nobody leads after the leader was cut off. Of more than
+// one server the last is down.
+func (b *bed) crash(t *testing.T, servers []*natslab.Server, ttl time.Duration) time.Duration {
+	bucket := b.bucket(t)
+	var relays []*natslab.Relay
+	var near, far []string
+	for _, srv := range servers {
+		r := natslab.NewRelay(t, srv.Addr())
+		relays, near, far = append(relays, r), append(near, srv.URL()), append(far, r.URL())
+	}
+	over := func(urls []string) store.Store {
+		if len(urls) > 1 {
+			return openAt(t, bucket, urls)
+		}
+		st, err := natsstore.New(natslab.Connect(t, urls[0]), bucket, natsstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(st.Close)
+		return st
+	}
+	g := newGroup(t)
+	first := g.join(over(far), "first", ttl, ttl/4)
+	g.leader()
+	other := g.join(over(near), "other", ttl, ttl/4)
+	if len(servers) > 1 {
+		servers[len(servers)-1].Stop()
+	}
+	renewed := first.count("renew ok")
+	g.await("a renewal", func() bool { return first.count("renew ok") > renewed })
+	for _, r := range relays {
+		r.Hold(natslab.ToServer, natslab.ToClient)
+	}
+	began := time.Now()
+	g.await("the other leads", other.IsLeader)
+	took := time.Since(began)
+	for _, r := range relays {
+		r.Resume()
+	}
+	return took
 }
 
 func crowdFigures(t *testing.T) {

@@ -14,8 +14,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// Renewals returns the times of n writes of a record, each over the one before.
-func Renewals(tb testing.TB, st store.Store, n int) (took []time.Duration) {
+// Renewals returns the times of n writes of a record, each over the one before,
+// with a pause before it.
+func Renewals(tb testing.TB, st store.Store, n int, pause time.Duration) (took []time.Duration) {
 	tb.Helper()
 	e, err := st.Get(natslab.Within(tb), "renewed")
 	if err != nil {
@@ -23,6 +24,9 @@ func Renewals(tb testing.TB, st store.Store, n int) (took []time.Duration) {
 	}
 	rev := e.Revision
 	for i := range n + 1 {
+		if pause > 0 {
+			<-time.After(pause)
+		}
 		began := time.Now()
 		next, err := st.CompareAndSwap(natslab.Within(tb), store.Write{Key: "renewed", Expected: rev, Value: make([]byte, 300)})
 		if err != nil {

@@ -47,7 +47,7 @@ func measure(t *testing.T, members []member, down int) {
 		t.Cleanup(func() { _ = e.Stop() })
 	}
 	for _, what := range []string{"all members up", "one down"} {
-		t.Logf("a renewal, %s: %s", what, quorumlab.Spread(quorumlab.Renewals(t, open(t, url), 200)))
+		t.Logf("a renewal, %s: %s", what, quorumlab.Spread(quorumlab.Renewals(t, open(t, url), 200, 0)))
 		var took []time.Duration
 		for range 30 {
 			took = append(took, handovers.Measure(t))
