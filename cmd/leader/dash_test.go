@@ -13,6 +13,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,10 @@ func TestDashIsSteeredFromItsOwnPageOnly(t *testing.T) {
 		"no JSON":           `op=step-down`,
 		"too much":          strings.Repeat(" ", 10_000) + stepDown(term, nil).body,
 		"a bad group":       `{"op":"step-down","group":"a b","term":"1"}`,
+		"no instance":       `{"op":"drain"}`,
+		"a group to drain":  `{"op":"drain","instance":"worker-1","group":"reports"}`,
+		"an instance more":  `{"op":"pause","instance":"worker-1","group":"reports"}`,
+		"a long reason":     `{"op":"drain","instance":"worker-1","why":"` + strings.Repeat("x", 600) + `"}`,
 	} {
 		v := stepDown(term, nil)
 		v.body = body
@@ -161,6 +166,34 @@ func TestDashPausesAndResumesAGroup(t *testing.T) {
 	if got := ask("resume"); got.Leader != "worker-1" || got.Gap <= 0 {
 		t.Errorf("resumed: %+v", got)
 	}
+}
+
+func TestDashDrainsAnInstance(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	l.stand("reports", "worker-1")
+	l.stand("reports", "worker-2")
+	base, _ := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--allow-control", "--by", "ann", "--http", "127.0.0.1:0", "--timeout", "60s")
+	hear := listen(t, base)
+	hear(func(n news) bool { return n.leads("worker-1") })
+	ask := func(op string) {
+		t.Helper()
+		v := stepDown(1, nil)
+		v.body = fmt.Sprintf(`{"op":%q,"instance":"worker-1","why":"a kernel"}`, op)
+		if code, _, body := v.ask(t, base); code != http.StatusOK {
+			t.Fatalf("%s: status %d: %s", op, code, body)
+		}
+	}
+	ask("drain")
+	shown, handed := false, false
+	hear(func(n news) bool {
+		shown = shown || slices.Equal(n.Drains, []drained{{"worker-1", `drained, by "ann" ("a kernel")`}})
+		handed = handed || n.leads("worker-2")
+		return shown && handed
+	})
+	ask("undrain")
+	hear(func(n news) bool { return n.Status.Drained == "" && len(n.Drains) == 0 })
+	l.run(0, "undrain", "worker-1", "--yes") // which prints nothing-asked
 }
 
 func TestDashWithoutAllowControlOnlyShows(t *testing.T) {
@@ -350,6 +383,9 @@ func TestDashForbidsWhatItsPageDoesNotNeed(t *testing.T) {
 	}
 }
 
+// A drained is an instance that campaigns for nothing.
+type drained struct{ Instance, Words string }
+
 // A news is a message of the stream, as far as the test looks at it.
 type news struct {
 	Whole  bool `json:"whole"`
@@ -377,7 +413,8 @@ type news struct {
 			Ended  int64  `json:"ended"`
 		} `json:"terms"`
 	} `json:"groups"`
-	Gone    []string `json:"gone"`
+	Drains  []drained `json:"drains"`
+	Gone    []string  `json:"gone"`
 	Renewed []struct {
 		Group string `json:"group"`
 		Left  int64  `json:"left"`

@@ -217,6 +217,30 @@ func TestAGroupIsPausedAndResumedByTheSameButton(t *testing.T) {
 	p.until("document.getElementById('ask-outcome').innerText.startsWith('worker-1 leads after ')")
 }
 
+func TestAnInstanceIsDrainedAndUndrained(t *testing.T) {
+	browser := chromium.Start(t)
+	server, nc := bucket(t)
+	stand(t, nc, "reports", "worker-1")
+	stand(t, nc, "reports", "worker-2")
+	p := visit(browser, t, serve(t, server, "--allow-control", "--by", "ann").url)
+	p.open("reports")
+	p.do(chromedp.Click(chromedp.CSS("[data-op=drain]")))
+	p.until("document.getElementById('ask-text').innerText.startsWith('worker-1 hands over the group that it leads')")
+	p.do(
+		chromedp.SendKeys(chromedp.CSS("#ask-why"), "a kernel"),
+		chromedp.Click(chromedp.CSS("#ask-go")),
+	)
+	p.until("document.getElementById('ask-outcome').innerText.startsWith('The order is stored.')")
+	p.do(chromedp.Click(chromedp.CSS("#ask-cancel")))
+	p.until(cell("reports", 2) + " === 'worker-2'")
+	p.until("document.getElementById('notice').innerText.includes('worker-1')")
+	p.do(chromedp.Click(chromedp.CSS("#drains [data-op=undrain]")))
+	p.until("document.getElementById('ask-text').innerText.includes('drained, by \"ann\" (\"a kernel\")')")
+	p.do(chromedp.Click(chromedp.CSS("#ask-go")))
+	p.until("document.getElementById('ask-outcome').innerText === 'It is not drained any more.'")
+	p.until("document.getElementById('drains').hidden && document.getElementById('notice').hidden")
+}
+
 func TestTermsOfBeforeAreShownWhereAStreamKeepsThem(t *testing.T) {
 	browser := chromium.Start(t)
 	server, nc := bucket(t)

@@ -41,6 +41,14 @@ func TestPictures(t *testing.T) {
 	if err := leaders["reports"].Transfer(t.Context(), "reports-2"); err != nil {
 		t.Fatal(err)
 	}
+	control, err := leader.NewControl(nc, "leaders", "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	if err := control.Drain(t.Context(), "reports-1", "a new kernel"); err != nil {
+		t.Fatal(err)
+	}
 	site := serve(t, server, "--allow-control")
 	p := visit(browser, t, site.url)
 	p.until(cell("reports", 2) + " === 'reports-2'")

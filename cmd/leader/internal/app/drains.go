@@ -13,8 +13,8 @@ import (
 const (
 	// maxDrains is how many orders are kept: any instance could be named.
 	maxDrains = 1000
-	// shownDrains is how many instances one line names.
-	shownDrains = 10
+	// ShownDrains is how many instances one line names, and a page has buttons for.
+	ShownDrains = 10
 )
 
 // Drains are the orders by which instances are drained, as FollowPauses reports
@@ -66,8 +66,8 @@ func (d *Drains) Lines() (lines []string) {
 // is empty if no instance is drained.
 func (d *Drains) Line() string {
 	lines, more := d.Lines(), ""
-	if n := len(lines) - shownDrains; n > 0 {
-		lines, more = lines[:shownDrains], fmt.Sprintf("; and %d more", n)
+	if n := len(lines) - ShownDrains; n > 0 {
+		lines, more = lines[:ShownDrains], fmt.Sprintf("; and %d more", n)
 	}
 	return strings.Join(lines, "; ") + more
 }

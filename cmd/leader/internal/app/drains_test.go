@@ -27,7 +27,7 @@ func TestDrainsAreNamedInOneLineOfLimitedLength(t *testing.T) {
 	for i := range 2 * maxDrains {
 		take(fmt.Sprint("c", i), true)
 	}
-	if got := d.Line(); len(d.Lines()) != maxDrains || !strings.HasSuffix(got, fmt.Sprintf("; and %d more", maxDrains-shownDrains)) {
+	if got := d.Line(); len(d.Lines()) != maxDrains || !strings.HasSuffix(got, fmt.Sprintf("; and %d more", maxDrains-ShownDrains)) {
 		t.Errorf("%d lines: %s", len(d.Lines()), got)
 	}
 	take("b", false)

@@ -267,6 +267,9 @@ func (b *Board) drain(key string, order inspect.Drain, drained bool) {
 	})
 }
 
+// Drains returns the orders by which instances are drained, by their names.
+func (b *Board) Drains() []inspect.Drain { return b.drains.Orders() }
+
 // DrainWords describes how an instance is drained, as app.DrainWords.
 func (b *Board) DrainWords(instance string) string { return b.drains.Words(instance) }
 

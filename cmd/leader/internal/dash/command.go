@@ -23,7 +23,7 @@ type Command struct {
 	app.Target
 
 	HTTP         string `name:"http" default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where to serve the page."`
-	AllowControl bool   `help:"Let the page ask leaders to step down and to hand over, and pause groups."`
+	AllowControl bool   `help:"Let the page ask leaders to step down and to hand over, pause groups, and drain instances."`
 	DashToken    string `name:"dash-token" env:"LEADER_DASH_TOKEN" placeholder:"TOKEN" help:"What a visitor has to know, at least 16 characters; best given as LEADER_DASH_TOKEN. Required beyond loopback addresses."`
 	By           string `default:"dash" placeholder:"NAME" help:"Who asks, as candidates and logs show it."`
 }
@@ -41,9 +41,9 @@ shows that and greys out what it last heard.
 The page shows the terms of the last day where a stream keeps a history (leader history enable makes one, and the user may
 read it); otherwise those that were seen since the start of the command. The page shows which.
 
-With --allow-control the page has buttons that ask a leader to step down or to hand over, and that pause and resume a
-group; that takes an operator's rights. A request to leave names the term that was on the page when the button was
-pressed, and no later one.
+With --allow-control the page has buttons that ask a leader to step down or to hand over, that pause and resume a
+group, and that drain and undrain a leader's instance; that takes an operator's rights. A request to leave names the term
+that was on the page when the button was pressed, and no later one.
 
 On a loopback address everybody on this machine may look (and, with --allow-control, steer). Every other address
 demands --dash-token, which is asked for once and then kept as a cookie, or sent as "Authorization: Bearer TOKEN";

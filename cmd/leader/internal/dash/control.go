@@ -24,24 +24,44 @@ const controlHeader = "Leader-Dash"
 // 512. Text may take several bytes of JSON for each byte.
 const maxRequest = 8 << 10
 
-// An order is what the page asks for. The term is a string, since a page's
-// numbers are exact only up to 2^53.
+// An order is what the page asks for: of a group, or of an instance. The term is
+// a string, since a page's numbers are exact only up to 2^53.
 type order struct {
 	Op        leader.Operation `json:"op"`
 	Group     string           `json:"group"`
 	Term      uint64           `json:"term,string"`
 	Successor string           `json:"successor"`
+	Instance  string           `json:"instance"`
 	Why       string           `json:"why"`
+}
+
+// The operations on an instance.
+const (
+	opDrain   leader.Operation = "drain"
+	opUndrain leader.Operation = "undrain"
+)
+
+func (o order) ofInstance() bool { return o.Op == opDrain || o.Op == opUndrain }
+
+// mixed reports whether an order of a group names an instance, or one of an
+// instance a group.
+func (o order) mixed() bool {
+	if o.ofInstance() {
+		return o.Group != "" || o.Term != 0 || o.Successor != ""
+	}
+	return o.Instance != ""
 }
 
 // An outcome is what came of it.
 type outcome struct {
-	Leader string  `json:"leader,omitempty"` // who leads now; nobody after a pause
+	Leader string  `json:"leader,omitempty"` // who leads now; nobody after a pause, and not known of an instance
 	Gap    float64 `json:"gap_ms"`
 	Error  string  `json:"error,omitempty"`
 }
 
-// steer puts a request to a group, and answers when it has had its effect.
+// steer puts a request to a group, and answers when it has had its effect. An
+// order to an instance is answered when it is stored: the page shows the groups
+// that follow.
 //
 // The request is logged first, with the visitor's address: it reaches the
 // candidates in the name of --by alone, and the user who started the command
@@ -53,9 +73,19 @@ func (s *server) steer(w http.ResponseWriter, r *http.Request) {
 		answer(w, code, outcome{Error: refusal})
 		return
 	}
-	s.say(fmt.Sprintf("%s asks for %s of %q, term %d, to %q: %q", r.RemoteAddr, o.Op, o.Group, o.Term, o.Successor, o.Why))
 	ctx, cancel := context.WithTimeout(r.Context(), s.session.Timeout)
 	defer cancel()
+	if o.ofInstance() {
+		s.say(fmt.Sprintf("%s asks for %s of instance %q: %q", r.RemoteAddr, o.Op, o.Instance, o.Why))
+		if err := s.drain(ctx, o); err != nil {
+			s.say(fmt.Sprintf("%s of instance %q: %s", o.Op, o.Instance, app.Words(err)))
+			answer(w, statusOf(err), outcome{Error: app.Words(err)})
+			return
+		}
+		answer(w, http.StatusOK, outcome{})
+		return
+	}
+	s.say(fmt.Sprintf("%s asks for %s of %q, term %d, to %q: %q", r.RemoteAddr, o.Op, o.Group, o.Term, o.Successor, o.Why))
 	h, err := s.control.Ask(ctx, leader.Request{Op: o.Op, Group: o.Group, Term: o.Term, Successor: o.Successor, Why: o.Why})
 	if err != nil {
 		s.say(fmt.Sprintf("%s of %q: %s", o.Op, o.Group, app.Words(err)))
@@ -63,6 +93,14 @@ func (s *server) steer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, http.StatusOK, outcome{Leader: h.To.ID, Gap: float64(h.Gap.Microseconds()) / 1e3})
+}
+
+// drain stores an order to an instance, or withdraws it.
+func (s *server) drain(ctx context.Context, o order) error {
+	if o.Op == opUndrain {
+		return s.control.Undrain(ctx, o.Instance)
+	}
+	return s.control.Drain(ctx, o.Instance, o.Why)
 }
 
 // order reads the request, or returns why it is refused and with which status.
@@ -90,9 +128,11 @@ func (s *server) order(w http.ResponseWriter, r *http.Request) (o order, refusal
 	switch {
 	case err != nil:
 		return o, "the request cannot be read: " + err.Error(), http.StatusBadRequest
-	case o.Op == leader.OpPause, o.Op == leader.OpResume:
+	case o.mixed():
+		return o, "op " + string(o.Op) + ": drain and undrain name an instance alone, the others a group", http.StatusBadRequest
+	case o.Op == leader.OpPause, o.Op == leader.OpResume, o.ofInstance():
 	case o.Op != leader.OpStepDown && o.Op != leader.OpTransfer:
-		return o, "op must be step-down, transfer, pause or resume", http.StatusBadRequest
+		return o, "op must be step-down, transfer, pause, resume, drain or undrain", http.StatusBadRequest
 	case o.Term == 0:
 		return o, "term is required: the number of the term to end", http.StatusBadRequest
 	}

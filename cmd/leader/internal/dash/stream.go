@@ -99,6 +99,9 @@ func (v *visitor) send() error {
 	if m.Whole {
 		m.About = &about{Bucket: v.session.Bucket, Server: v.session.URL, Control: v.control != nil}
 	}
+	if m.Whole || m.Status != v.last {
+		m.Drains = drains(v.board.Drains())
+	}
 	news := m.Whole || m.Status != v.last || len(m.Groups)+len(m.Renewed)+len(m.Gone) > 0
 	v.seq, v.met, v.last = d.Seq, true, m.Status
 	switch {

@@ -3,7 +3,9 @@ package dash
 import (
 	"time"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/inspect"
 )
 
 // A message is what the page is sent. Times are milliseconds since 1970 by this
@@ -14,6 +16,7 @@ type message struct {
 	Whole   bool      `json:"whole,omitempty"` // Groups are all there are
 	About   *about    `json:"about,omitempty"`
 	Status  status    `json:"status"`
+	Drains  []drain   `json:"drains,omitempty"` // with each status that is new
 	Groups  []view    `json:"groups,omitempty"`
 	Gone    []string  `json:"gone,omitempty"`
 	Renewed []renewal `json:"renewed,omitempty"`
@@ -32,6 +35,20 @@ type status struct {
 	Ignored   int    `json:"ignored,omitempty"`
 	Drained   string `json:"drained,omitempty"` // which instances are, in words
 	Past      past   `json:"past"`
+}
+
+// A drain is an instance that campaigns for nothing.
+type drain struct {
+	Instance string `json:"instance"`
+	Words    string `json:"words"` // by whom it is drained, and why
+}
+
+// drains are the orders as the page is sent them, with a button for each.
+func drains(orders []inspect.Drain) (all []drain) {
+	for _, o := range orders[:min(len(orders), app.ShownDrains)] {
+		all = append(all, drain{o.Instance, app.DrainWords(o.By, o.Reason)})
+	}
+	return all
 }
 
 // A renewal is of a group of which nothing else is new.

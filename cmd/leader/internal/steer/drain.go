@@ -45,7 +45,8 @@ type DrainCommand struct {
 	drainFlags
 
 	Why    string `placeholder:"TEXT" help:"The reason: it reaches every candidate and observer."`
-	NoWait bool   `help:"Return when the order is stored, without looking at the groups."`
+	Wait   bool   `xor:"wait" help:"Wait until others lead its groups, and print those that are left. The default."`
+	NoWait bool   `xor:"wait" help:"Return when the order is stored, without looking at the groups."`
 }
 
 // Help describes the command.

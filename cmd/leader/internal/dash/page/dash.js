@@ -20,6 +20,7 @@ let brokenAt = 0; // when the stream ended, if it was not opened again
 let away = false; // the command has lost its server
 let staleAt = 0; // since when what is shown is not followed, by the server's clock; 0 while it is
 let complaint = ""; // what the command says is wrong
+let drained; // which instances campaign for nothing, in words
 let touched = -Infinity; // when a finger or a key was last within the table
 
 // The command speaks every five seconds at least. One that has not for so long is gone, or cut off.
@@ -270,13 +271,14 @@ class Row {
     this.parts ||= this.furnish();
     this.parts.facts.replaceChildren(...list.children);
     this.parts.acts.hidden = !about.control;
-    if (about.control && !this.parts.acts.firstChild) this.parts.acts.append(...["step-down", "transfer", "pause"].map((op) => this.request(op)));
+    if (about.control && !this.parts.acts.firstChild) this.parts.acts.append(...["step-down", "transfer", "pause", "drain"].map((op) => this.request(op)));
     if (!about.control) this.parts.acts.replaceChildren();
     for (const b of this.parts.acts.children) {
       // Pause and resume are one button, so that it keeps the focus. The dialog says which of them it is.
       if (!asks[b.dataset.op].leader) b.dataset.op = g.paused ? "resume" : "pause";
       b.textContent = asks[b.dataset.op].go + " …";
       b.disabled = Boolean(staleAt || asks[b.dataset.op].leader && !g.leader);
+      if (b.dataset.op === "drain") b.title = g.leader ? `Drain the instance ${g.leader} for the maintenance of its host` : "";
     }
     this.lasts = null;
     this.parts.terms.replaceChildren(...g.terms.slice().reverse().map((t) => {
@@ -547,8 +549,22 @@ function take(m) {
     sift(); // what cannot be seen cannot be scrolled to
     row.body.scrollIntoView({ block: "center" });
   } else if (m.whole || m.groups || m.gone) sift();
+  if (m.whole || m.status.drained !== drained) {
+    drained = m.status.drained;
+    free(m.drains || []);
+  }
   if (told.length) $("news").textContent = told.length > 3 ? `${told.length} groups have changed` : told.join(". ");
   judge(m.status);
+}
+
+// free shows a button for each drained instance that ends its drain.
+function free(drains) {
+  $("drains").hidden = !about.control || !drains.length;
+  $("drains").replaceChildren(...drains.map((d) => {
+    const b = el("button", { type: "button", "data-op": "undrain" }, `Undrain ${d.instance} …`);
+    b.addEventListener("click", () => ask("undrain", { leader: d.instance, words: d.words }));
+    return b;
+  }));
 }
 
 function listen() {
@@ -577,7 +593,8 @@ function listen() {
   });
 }
 
-// What may be asked: go is what the button says, leader whether it takes one.
+// What may be asked: go is what the button says, leader whether it takes one, instance whether it is of the leader's
+// instance and not of the group.
 const asks = {
   "step-down": {
     go: "Step down", leader: true, title: (g) => `Step down from ${g.group}`,
@@ -595,6 +612,17 @@ const asks = {
     go: "Resume", title: (g) => `Resume ${g.group}`,
     text: (g) => (g.paused ? `It is ${whyOf({ reason: "paused", by: g.paused.by, why: g.paused.why })}. ` : "") + "Its candidates may lead again.",
   },
+  drain: {
+    go: "Drain", leader: true, instance: true, title: (g) => `Drain ${g.leader}`,
+    text: (g) => {
+      const led = [...groups.values()].filter((row) => row.g.leader === g.leader).length;
+      return `${g.leader} hands over ${led === 1 ? "the group" : `the ${led} groups`} that it leads, and campaigns for none until it is undrained or its process is replaced.`;
+    },
+  },
+  undrain: {
+    go: "Undrain", instance: true, title: (g) => `Undrain ${g.leader}`,
+    text: (g) => `It is ${g.words}. It campaigns again, and leads a group when the present leader leaves.`,
+  },
 };
 
 // ask opens the dialog for a request.
@@ -605,7 +633,7 @@ function ask(op, g) {
   $("ask-to").hidden = !transfer;
   $("ask-successor").value = "";
   $("ask-successor").required = transfer;
-  $("ask-reason").hidden = op === "resume"; // it is recorded nowhere
+  $("ask-reason").hidden = op === "resume" || op === "undrain"; // it is recorded nowhere
   $("ask-why").value = "";
   $("ask-outcome").textContent = "";
   go.textContent = asks[op].go;
@@ -614,7 +642,7 @@ function ask(op, g) {
   $("ask-cancel").textContent = "Cancel";
   // A request to leave is meant for the term that is shown; a pause is for whoever leads. What is answered later is
   // for the dialog only while its order is this one: it may have been closed, and be about another group by then.
-  dialog.order = { op, group: g.group, ...(asks[op].leader ? { term: g.term } : {}) };
+  dialog.order = asks[op].instance ? { op, instance: g.leader } : { op, group: g.group, ...(asks[op].leader ? { term: g.term } : {}) };
   $("ask-candidates").replaceChildren();
   if (transfer) propose(g, dialog.order);
   dialog.showModal();
@@ -657,6 +685,8 @@ async function send(e) {
 // effect says what came of a request.
 function effect(op, body) {
   if (op === "pause") return "It is paused. Nobody leads.";
+  if (op === "drain") return "The order is stored. The groups show who takes over.";
+  if (op === "undrain") return "It is not drained any more.";
   return `${body.leader} leads` + (op === "resume" ? ` after ${lasting(body.gap_ms, true)}.` : `. Nobody led for ${body.gap_ms.toFixed(1)} ms.`);
 }
 
