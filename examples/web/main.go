@@ -36,6 +36,7 @@ import (
 	"github.com/seed-ff2cb582/leader/examples/internal/app"
 	"github.com/seed-ff2cb582/leader/leaderhttp"
 	"github.com/seed-ff2cb582/leader/probe"
+	"github.com/seed-ff2cb582/leader/rollcall"
 )
 
 const group = "web"
@@ -85,6 +86,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		Address:       reachable(address, l.Addr()), // the others send clients here while we lead
 		DeleteOnStop:  true,
 		DemoteTimeout: drain,
+		Hooks:         rollcall.Hooks(nc), // leader get lists the candidates that answer
 	}.WithProfile(f.Profile)
 	e, err := leader.NewElection(nc, cfg)
 	if err != nil {

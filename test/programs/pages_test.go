@@ -221,7 +221,7 @@ func startShell(t *testing.T, commands, port, url string) *shell {
 	}
 	cmd := exec.Command("sh", "-e")
 	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "PWD="+dir, "PATH="+commands+string(os.PathListSeparator)+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "PWD="+dir, "TZ=UTC", "PATH="+commands+string(os.PathListSeparator)+os.Getenv("PATH"))
 	if url != nats.DefaultURL {
 		// The page's programs connect to the default port, too. The go command
 		// names the file as the shell does, by the link.

@@ -154,7 +154,7 @@ func (s *server) campaign(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// Elections of many clients log to one place.
-	cfg.Logger = s.log.With("of", cfg.Group+" as "+cfg.InstanceID)
+	cfg.Logger = s.log.With(app.Of, cfg.Group+" as "+cfg.InstanceID)
 	c, err := s.add(r.Context(), cfg, lease)
 	if err != nil {
 		return err

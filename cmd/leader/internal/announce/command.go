@@ -124,7 +124,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	log := app.NewLogger(std.Err, c.Verbose)
 	work := make([]func(context.Context) error, 0, len(c.Groups)+1)
 	for i, group := range c.Groups {
-		opts := discovery.Options{Logger: log.With("of", group), Report: counts.of(group)}
+		opts := discovery.Options{Logger: log.With(app.Of, group), Report: counts.of(group)}
 		work = append(work, func(ctx context.Context) error {
 			return discovery.FollowWithStore(ctx, st, group, to.announcers[i], opts)
 		})

@@ -30,6 +30,10 @@ func NewLogger(w io.Writer, verbose bool, said ...string) *slog.Logger {
 	return slog.New(&lines{out: w, mu: new(sync.Mutex), level: level, said: said})
 }
 
+// Of is the key of an attribute that comes before the message: the election,
+// where a command has several.
+const Of = "of"
+
 // lines is a slog.Handler. Copies of it share the lock.
 type lines struct {
 	out   io.Writer
@@ -115,8 +119,12 @@ func unsent(r slog.Record) (found bool) {
 // words returns the message of a record with its attributes. A note of an
 // election has its message in its text.
 func (l *lines) words(r slog.Record) string {
-	message, rest, bars := r.Message, "", ofKind(r, leader.NoteBarred, leader.NoteUnbarred, leader.NoteWaiting)
+	message, of, rest, bars := r.Message, "", "", ofKind(r, leader.NoteBarred, leader.NoteUnbarred, leader.NoteWaiting)
 	for _, a := range l.attrs {
+		if a.Key == Of {
+			of = a.Value.String() + ": "
+			continue
+		}
 		rest += said("", a)
 	}
 	r.Attrs(func(a slog.Attr) bool {
@@ -132,7 +140,7 @@ func (l *lines) words(r slog.Record) string {
 	if rest != "" {
 		message = strings.TrimSuffix(message, ".") // the sentence goes on
 	}
-	return message + rest
+	return of + message + rest
 }
 
 // said returns an attribute in words, or nothing if it has no meaning here.

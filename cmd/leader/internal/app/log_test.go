@@ -24,6 +24,8 @@ func TestLogsAreLinesOfTheCommand(t *testing.T) {
 	quiet.Warn("note", "kind", "not-ready", "text", "transient failure: not sent: no connection to nats://127.0.0.1:4222: nats: server is disconnected")
 	quiet.Error("note", "kind", "panic", "text", "OnPromote panicked")
 	want := "leader: paused\nleader: no longer paused\nleader: warning: no answer, error two; lines, term 7\nleader: warning: A sentence.\nleader: warning: A sentence, correlation c0ffee00\nleader: error: OnPromote panicked, kind panic\n"
+	quiet.With(Of, "orders as worker-1").Info("note", "kind", "waiting", "text", "A sentence.")
+	want += "leader: orders as worker-1: A sentence.\n"
 	if b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}

@@ -33,7 +33,7 @@ func TestPicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &Command{
-		Workers: 7, Key: "demo", Bucket: "demo", TTL: 2 * time.Second, NoSplay: true, JSON: true, For: time.Minute,
+		Workers: 7, Key: "demo", Bucket: "demo-elections", TTL: 2 * time.Second, NoSplay: true, JSON: true, For: time.Minute,
 		worker: []string{os.Args[0], "work"}, script: script,
 	}
 	if err := c.Validate(); err != nil {

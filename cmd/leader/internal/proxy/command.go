@@ -179,7 +179,7 @@ func (c Command) listen(ctx context.Context, st store.Store, routes []route, log
 	for _, r := range routes {
 		opts := proxy.Options{
 			Port: r.port, Wait: orNone(c.Wait), Grace: c.Grace, Drain: orNone(c.Drain), MaxConns: c.MaxConns,
-			Logger: log.With("of", r.group),
+			Logger: log.With(app.Of, r.group),
 		}
 		p, err := proxy.NewWithStore(st, r.group, opts)
 		if err != nil {

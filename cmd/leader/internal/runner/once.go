@@ -46,7 +46,8 @@ func (c Command) clock() (clock time.Time, zone *time.Location, err error) {
 // the cause of a later run: another kind of period, where no period of this host
 // begins then, or else the clocks.
 func describe(ran inspect.Run, s once.Schedule, p once.Period) string {
-	text := fmt.Sprintf("%q has started the run of %s", ran.ID, ran.Begin.Format(time.DateTime))
+	const layout = time.DateTime + " MST"
+	text := fmt.Sprintf("%q has started the run of %s", ran.ID, ran.Begin.In(p.Begin.Location()).Format(layout))
 	if !ran.Begin.After(p.Begin) {
 		return text
 	}
@@ -54,7 +55,7 @@ func describe(ran inspect.Run, s once.Schedule, p once.Period) string {
 	if !s.At(ran.Begin).Begin.Equal(ran.Begin) {
 		why = "by another --every, --at or --zone"
 	}
-	return text + fmt.Sprintf(", later than the run of this host, %s: %s", p.Begin.Format(time.DateTime), why)
+	return text + fmt.Sprintf(", later than the run of this host, %s: %s", p.Begin.Format(layout), why)
 }
 
 // checkOnce looks for what does not go together. Each pair that is refused

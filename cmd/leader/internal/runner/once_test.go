@@ -36,7 +36,7 @@ func TestALaterRunIsBlamedOnTheClockOrOnAnotherEvery(t *testing.T) {
 	p := minutes.At(time.UnixMilli(600_000))
 	for begin, want := range map[int64]string{600_000: "", 660_000: ": compare the clocks", 612_000: ": by another --every, --at or --zone"} {
 		s := describe(inspect.Run{Begin: time.UnixMilli(begin), ID: "b"}, minutes, p)
-		if _, blames, _ := strings.Cut(s, ", later than the run of this host, "+p.Begin.Format(time.DateTime)); blames != want {
+		if _, blames, _ := strings.Cut(s, ", later than the run of this host, "+p.Begin.Format(time.DateTime+" MST")); blames != want {
 			t.Errorf("%d: %q", begin, s)
 		}
 	}
