@@ -136,11 +136,28 @@ func serve(ctx context.Context, e leader.Election, srv *http.Server, l net.Liste
 		case <-e.Done(): // by itself; Stop returns why
 		}
 	}
+	handOver(context.WithoutCancel(ctx), e)
 	stopErr := e.Stop()
 	app.Sleep(context.WithoutCancel(ctx), linger)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	return errors.Join(err, stopErr, srv.Shutdown(end))
+}
+
+// handOver gives up the leadership, if it is here, and waits for the next leader,
+// but not for long: clients are sent to it, and an election that has stopped does
+// not hear of it.
+func handOver(ctx context.Context, e leader.Election) {
+	ctx, cancel := context.WithTimeout(ctx, linger)
+	defer cancel()
+	if e.Resign(ctx) != nil {
+		return // it does not lead; Stop returns other errors
+	}
+	for info := range e.Observe(ctx) {
+		if info.ID != "" && !e.IsLeader() {
+			return
+		}
+	}
 }
 
 // reachable is where clients reach what listens at an address: in Kubernetes at
