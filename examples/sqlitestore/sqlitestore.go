@@ -119,7 +119,12 @@ func (s system) query(ctx context.Context, where string, args ...any) (entries [
 }
 
 // Check implements store.Checker. It sets how often the Feed looks.
-func (s *Store) Check(_ context.Context, req store.CheckRequest) (store.Report, error) {
+func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	s.Pace(req.HeartbeatInterval, req.Key)
+	_, cancel, err := base.Begin(ctx, s.Store)
+	if err != nil {
+		return store.Report{}, err // it is closed
+	}
+	cancel()
 	return store.Report{}, nil
 }
