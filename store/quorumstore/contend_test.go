@@ -113,6 +113,49 @@ func TestManyFirstWritesEndSoon(t *testing.T) {
 	}
 }
 
+// TestFirstWriteEndsWhileOthersBegin has a process begin to write the first value
+// of a key every 2 ms, over members that answer within 20 ms and are prepared for
+// it. All watch the key. Whoever begins later must not end the first attempts.
+func TestFirstWriteEndsWhileOthersBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var writes, won atomic.Int64
+		faults := slow(t, 20*time.Millisecond, func(c faultstore.Call) {
+			if c.Op == faultstore.CompareAndSwap {
+				writes.Add(1)
+			}
+		})
+		var stores []*quorumstore.Store
+		for p := range 200 {
+			s := open(t, clients(faults, p))
+			stop, err := s.Watch(t.Context(), []string{"k"}, func(store.Entry) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			stores = append(stores, s)
+		}
+		if _, err := stores[0].Check(t.Context(), store.CheckRequest{Reads: []string{"k"}}); err != nil {
+			t.Fatal(err)
+		}
+		writes.Store(0)
+		var all sync.WaitGroup
+		began := time.Now()
+		for i, s := range stores {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 2 * time.Millisecond) // in virtual time
+				if _, err := s.CompareAndSwap(t.Context(), store.Write{Key: "k"}); err == nil {
+					won.Add(1)
+					t.Logf("written after %v, with %d writes to the members", time.Since(began), writes.Load())
+				}
+			})
+		}
+		all.Wait()
+		if n := writes.Load(); won.Load() != 1 || n > 100 {
+			t.Errorf("%d first writes succeeded, with %d writes to the members; want one, with at most 100", won.Load(), n)
+		}
+	})
+}
+
 // TestManyChecksPrepareAKeyOnce has processes check the store at the same time,
 // as the candidates of a new group do when they start together.
 func TestManyChecksPrepareAKeyOnce(t *testing.T) {

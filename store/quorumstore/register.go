@@ -63,6 +63,7 @@ func (r *register) compareAndSwap(ctx context.Context, w store.Write) (uint64, e
 	case <-r.s.ctx.Done():
 		return 0, store.ErrClosed
 	}
+	r.yield(ctx)
 	c := r.begin(w)
 	select {
 	case <-c.done:
@@ -94,6 +95,29 @@ func (r *register) ended(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", err, context.Cause(ctx))
 	}
 	return err
+}
+
+// yield waits while other processes are seen to write the first value of the
+// key: of hundreds that begin one after the other, each would end the attempt of
+// those before.
+func (r *register) yield(ctx context.Context) {
+	var seen ballot.Ballot
+	for waits := 1; ; waits++ {
+		r.mu.Lock()
+		open, delay := r.s.group.Opening(&r.view), r.pause(waits)
+		r.mu.Unlock()
+		if open == (ballot.Ballot{}) || open == seen {
+			return
+		}
+		seen = open
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return
+		case <-r.s.ctx.Done():
+			return
+		}
+	}
 }
 
 func (r *register) begin(w store.Write) *call {
@@ -263,9 +287,20 @@ func (r *register) answered(ev ballot.Event, epoch uint64, err error) {
 // wait tries again after a while, so that proposers that meet let one of them
 // go first. r.mu is held.
 func (r *register) wait() {
-	c := r.call
-	trip, waits, longest := 100*time.Microsecond, r.waits, r.s.patience()
+	c, delay := r.call, r.pause(r.waits)
 	r.waits++
+	time.AfterFunc(delay, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.call == c {
+			r.step(ballot.Event{Kind: ballot.Retry})
+		}
+	})
+}
+
+// pause returns the delay before an attempt, after so many waits. r.mu is held.
+func (r *register) pause(waits int) time.Duration {
+	trip, longest := 100*time.Microsecond, r.s.patience()
 	if len(r.s.members)-r.view.Call.Failed.Count() < r.s.quorum() {
 		// Nobody competes: members are away, and may be back at any time.
 		trip, longest = 10*time.Millisecond, min(longest, 250*time.Millisecond)
@@ -281,13 +316,7 @@ func (r *register) wait() {
 	}
 	slices.Sort(trips)
 	trip = max(trip, trips[r.s.quorum()-1]) // no call waits for the slowest
-	time.AfterFunc(pause(trip, waits, longest, rand.Float64()), func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.call == c {
-			r.step(ballot.Event{Kind: ballot.Retry})
-		}
-	})
+	return pause(trip, waits, longest, rand.Float64())
 }
 
 // pause returns a delay of one to three round trips, doubled with each of the

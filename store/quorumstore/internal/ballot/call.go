@@ -56,6 +56,20 @@ func (g *Group) Undecided(v *View) (m Mask) {
 	return m
 }
 
+// Opening returns the largest ballot of the processes that are seen to write the
+// first value. It is zero if there are none, or the key has a value.
+func (g *Group) Opening(v *View) (b Ballot) {
+	if v.Shown.Version != 0 {
+		return Ballot{}
+	}
+	for i := range v.Members[:g.Members] {
+		if m := &v.Members[i]; b.Less(m.Promised) && (m.Ballot != m.Promised || m.Version != 0) {
+			b = m.Promised
+		}
+	}
+	return b
+}
+
 // attempt begins with a higher ballot. Members without memory are seen again
 // before it is drawn: others may have moved them during the delay, and a ballot
 // heals only what it was drawn after. Otherwise many processes that found a key
