@@ -157,7 +157,7 @@ func addressOf(recorded string, port int) (string, error) {
 	if _, _, isURL := strings.Cut(recorded, "://"); isURL {
 		u, err := url.Parse(recorded)
 		if err != nil {
-			return "", errors.New("the leader's address is no URL")
+			return "", errors.New("the leader's address is not a URL")
 		}
 		recorded = u.Host
 		if u.Port() == "" {

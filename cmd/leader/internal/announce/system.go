@@ -26,7 +26,7 @@ type opener func(ctx context.Context, u *url.URL, groups []string) (system, erro
 func parse(to string, groups []string) (open func(context.Context) (system, error), _ error) {
 	u, err := url.Parse(to)
 	if err != nil {
-		return nil, errors.New("--to: is no URL")
+		return nil, errors.New("--to: is not a URL")
 	}
 	all := openers()
 	opens := all[strings.ToLower(u.Scheme)]

@@ -341,7 +341,7 @@ func TestTheDemosStoreIsNamedOnce(t *testing.T) {
 	}{
 		{[]string{"--port", "4222"}, 2, "--store name another"},
 		{[]string{"--server", "nats://127.0.0.1:1"}, 2, "--store: names the store"},
-		{[]string{"--script", "1s restart"}, 2, "not the demo's own"},
+		{[]string{"--script", "1s restart"}, 2, "a single server that is the demo's own"},
 		{nil, 1, "127.0.0.1:1"},
 	} {
 		d := desk{t, "redis://127.0.0.1:1"}
