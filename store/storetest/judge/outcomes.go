@@ -120,7 +120,7 @@ func (x *exam) unsent() {
 		way := relay.New(x.T, x.addr(0))
 		s := regs.At(x.T, way.Addr())
 		x.settle(s, "there")
-		way.Cut()
+		way.Leave()
 		// The end of a connection is noticed a moment later. A write before that may
 		// have left, so that each has a key of its own.
 		w, attempt := store.Write{Value: []byte("v")}, 0

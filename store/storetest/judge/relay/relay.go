@@ -20,18 +20,20 @@ import (
 // It is the TCP relay of all tests and labs which may import it. cmd/leader is
 // tagged and cannot require this module, so internal/devtest has a smaller one.
 type Relay struct {
-	listener net.Listener
-	answers  Answers      // nil: they pass as they come
-	bytes    atomic.Int64 // that have come from both sides
+	tb      testing.TB
+	addr    string
+	answers Answers      // nil: they pass as they come
+	bytes   atomic.Int64 // that have come from both sides
 
-	mu     sync.Mutex
-	target string             // host:port of the server
-	moved  *sync.Cond         // the fields below changed
-	flow   [2]gate            // by direction
-	refuse bool               // new connections are closed at once
-	conns  map[net.Conn]*lane // by the connection from which a lane is read
-	closed bool
-	wg     sync.WaitGroup
+	mu       sync.Mutex
+	listener net.Listener       // nil after Leave
+	target   string             // host:port of the server
+	moved    *sync.Cond         // the fields below changed
+	flow     [2]gate            // by direction
+	refuse   bool               // new connections are closed at once
+	conns    map[net.Conn]*lane // by the connection from which a lane is read
+	closed   bool
+	wg       sync.WaitGroup
 }
 
 // Answers passes on what the server sends to one client. Its connection ends
@@ -86,26 +88,38 @@ func NewOf(tb testing.TB, target string, answers Answers) *Relay {
 	if err != nil {
 		tb.Fatalf("relay: %v", err)
 	}
-	r := &Relay{target: target, listener: l, answers: answers, conns: make(map[net.Conn]*lane)}
+	r := &Relay{tb: tb, addr: l.Addr().String(), target: target, listener: l, answers: answers, conns: make(map[net.Conn]*lane)}
 	r.moved = sync.NewCond(&r.mu)
-	r.wg.Go(r.accept)
+	r.wg.Go(func() { r.accept(l) })
 	tb.Cleanup(r.close)
 	return r
 }
 
 // Addr returns the relay's own host:port.
-func (r *Relay) Addr() string { return r.listener.Addr().String() }
+func (r *Relay) Addr() string { return r.addr }
 
 // Hold lets nothing pass in the given directions: a black hole, in which bytes
 // wait and connections stay open.
 func (r *Relay) Hold(ds ...Direction) { r.set(func(g *gate) { g.held = true }, ds) }
 
-// Resume ends Hold and Delay in both directions, and Cut. Held data passes now.
+// Resume ends Hold and Delay in both directions, Cut, and Leave. Held data passes
+// now.
 func (r *Relay) Resume() {
+	r.tb.Helper()
 	r.set(func(g *gate) { *g = gate{} }, []Direction{ToServer, ToClient})
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.refuse = false
-	r.mu.Unlock()
+	if r.listener != nil {
+		return
+	}
+	l, err := net.Listen("tcp", r.addr)
+	if err != nil {
+		r.tb.Errorf("relay: %v", err)
+		return
+	}
+	r.listener = l
+	r.wg.Go(func() { r.accept(l) })
 }
 
 // Delay lets bytes pass in the given directions so much later than they came,
@@ -221,7 +235,17 @@ func (r *Relay) count(counts func(*lane) bool) (n int) {
 	return n
 }
 
-// Cut closes all connections and refuses new ones until Resume.
+// Leave closes all connections, and listens no more until Resume.
+func (r *Relay) Leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = r.listener.Close()
+	r.listener = nil
+	r.dropLocked()
+}
+
+// Cut closes all connections, and new ones as soon as they are accepted, until
+// Resume. A client may have sent by then.
 func (r *Relay) Cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -239,17 +263,19 @@ func (r *Relay) Redirect(target string) {
 }
 
 func (r *Relay) close() {
-	_ = r.listener.Close()
 	r.mu.Lock()
+	if r.listener != nil {
+		_ = r.listener.Close()
+	}
 	r.closed = true
 	r.dropLocked()
 	r.mu.Unlock()
 	r.wg.Wait()
 }
 
-func (r *Relay) accept() {
+func (r *Relay) accept(l net.Listener) {
 	for {
-		client, err := r.listener.Accept()
+		client, err := l.Accept()
 		if err != nil {
 			return // closed
 		}
