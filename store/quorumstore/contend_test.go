@@ -131,7 +131,7 @@ func TestFirstWriteEndsWhileOthersBegin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer stop()
+			t.Cleanup(stop)
 			stores = append(stores, s)
 		}
 		if _, err := stores[0].Check(t.Context(), store.CheckRequest{Reads: []string{"k"}}); err != nil {
