@@ -90,8 +90,8 @@ func TestOnARealServer(t *testing.T) {
 }
 
 // appliedAll demands that each object of the files below the directories was
-// applied. A file without a kind is not for Kubernetes, and a kustomization is
-// not an object.
+// applied. A file without a kind is not for Kubernetes, and what is for kustomize
+// is not an object.
 func (c *cluster) appliedAll(dirs ...string) {
 	c.Helper()
 	for _, dir := range dirs {
@@ -100,7 +100,7 @@ func (c *cluster) appliedAll(dirs ...string) {
 				return err
 			}
 			for _, o := range documents(c.T, path) {
-				if kind := text(o, "kind"); kind != "" && kind != "Kustomization" && !c.applied[identity(o)] {
+				if text(o, "kind") != "" && !strings.HasPrefix(text(o, "apiVersion"), "kustomize.config.k8s.io/") && !c.applied[identity(o)] {
 					c.Errorf("%s: %s was not applied", path, identity(o))
 				}
 			}
